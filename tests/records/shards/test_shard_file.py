@@ -66,6 +66,31 @@ def test_every_subject_gets_its_own_rows(tmp_path: Path, rows: tuple[int, ...]) 
     shard.check()
 
 
+def test_an_earlier_table_lends_only_messages_whose_every_byte_is_the_same(tmp_path: Path) -> None:
+    subjects, cells = np.array(each(5000, 5000, 5000)), np.arange(15000)
+    (tmp_path / "old").mkdir()
+    old = written(tmp_path / "old", subjects.tolist())
+    assert old.unpacked()[1].column("n").to_pylist() == cells.tolist()
+    changed = np.where(cells == 7000, 1, cells)  # of subject 11
+    files = []
+    for name, earlier in (("plain", None), ("lent", old)):
+        (tmp_path / name).mkdir()
+        blocks = write_table(tmp_path / name, "t", pa.record_batch({"n": changed}), subjects, earlier=earlier)
+        files.append((blocks.file, blocks.index, (tmp_path / name / blocks.file.name).read_bytes()))
+    assert files[0] == files[1]
+    lent = [
+        old.stored_message(11 + place, pa.record_batch({"n": part}).serialize()) is not None
+        for place, part in (
+            (-1, cells[:5000]),
+            (0, changed[5000:10000]),
+            (0, cells[5000:10000]),
+            (1, cells[5000:10000]),
+        )
+    ]
+    assert lent == [True, False, True, False]
+    assert old.stored_message(99, pa.record_batch({"n": cells[10000:]}).serialize()) is None
+
+
 @pytest.mark.parametrize("rows", [(2, 1, 3), (300, 300, 300, 1), (5000, 1, 5000)])
 def test_a_range_of_subjects_is_what_the_whole_has_of_them(tmp_path: Path, rows: tuple[int, ...]) -> None:
     subjects = np.array(each(*rows))

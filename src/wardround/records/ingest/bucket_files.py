@@ -103,13 +103,19 @@ def bucket_file(folder: Path, bucket: int) -> Path:
 
 def read_bucket(folder: Path, bucket: int, columns: Sequence[str] | None = None) -> pa.RecordBatch | None:
     """Return a table's rows of one bucket, in the order of the file; None if there are none."""
+    rows = bucket_rows(folder, bucket, columns)
+    return None if rows is None else one_batch(rows)
+
+
+def bucket_rows(folder: Path, bucket: int, columns: Sequence[str] | None = None) -> pa.Table | None:
+    """Return what :func:`read_bucket` does without joining the batches."""
     batches: list[pa.RecordBatch] = []
     options = None
     for stream in _streams(folder, bucket):
         if options is None:
             options = pa.ipc.IpcReadOptions(included_fields=_fields(stream, columns), use_threads=False)
         batches.extend(pa.ipc.open_stream(stream, options=options))
-    return one_batch(pa.Table.from_batches(batches)) if batches else None
+    return pa.Table.from_batches(batches) if batches else None
 
 
 def _streams(folder: Path, bucket: int) -> Iterator[Any]:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.records.ingest.bucket_files import read_bucket
 from wardround.records.ingest.buckets import derived_rows
 from wardround.records.ingest.lineage import Reuse
 from wardround.records.ingest.plan import Plan
@@ -52,21 +51,19 @@ def rows_of(plan: Plan, name: str, source: pa.RecordBatch | None) -> pa.RecordBa
     return rows.to_batches()[0] if rows.num_rows else None
 
 
-def source_rows(plan: Plan, name: str, shard: int) -> pa.RecordBatch | None:
-    """Return a shard's rows of the source of a derived table, as they were read now."""
+def source_of(plan: Plan, name: str) -> str:
+    """Return the source of a derived table."""
     derive = plan.spec.tables[name].derive
     assert derive is not None
-    return read_bucket(plan.bucket_folder(derive.source), shard)
+    return derive.source
 
 
 def count_change(
     plan: Plan, name: str, earlier: EarlierShard, subjects: Integers | None, now: pa.RecordBatch | None
 ) -> dict[str, Any]:
     """Return by how many the rows and filled cells of a derived table grew; ``now``: its rows of these subjects."""
-    derive = plan.spec.tables[name].derive
-    assert derive is not None
     filled: Counter[str] = Counter(_filled(now))
-    filled.subtract(_filled(before := rows_of(plan, name, earlier.as_read(derive.source, subjects))))
+    filled.subtract(_filled(before := rows_of(plan, name, earlier.as_read(source_of(plan, name), subjects))))
     return {"kept": _size(now) - _size(before), "filled": dict(filled)}
 
 

@@ -37,7 +37,7 @@ from wardround.records.shards.row_ids import (
     numbered_words,
     row_numbers,
 )
-from wardround.records.shards.shard_file import TableBlocks, moved_rows, write_orders, write_table
+from wardround.records.shards.shard_file import TableBlocks, TableShard, moved_rows, write_orders, write_table
 from wardround.records.specs.spec import (
     OWN_SUBJECT,
     WRITTEN,
@@ -66,10 +66,10 @@ class ShardCounts:
 @dataclass(frozen=True, slots=True)
 class FinishedRows:
     """A table's rows as stored. ``subjects`` is sorted; ``moved``: by how many places each row moved from its place in
-    the file."""
+    the file. ``rows``: of an earlier store a table, else a batch."""
 
     subjects: npt.NDArray[np.int64]
-    rows: pa.RecordBatch
+    rows: Any
     moved: npt.NDArray[np.int64]
 
 
@@ -85,9 +85,13 @@ PutAway = Callable[[Path, str, FinishedRows | None], ShardTable | None]
 """(shard's folder, table, its rows if it has any): how the rows of a table come into a shard."""
 
 
-def put_away(folder: Path, table: str, own: FinishedRows | None) -> ShardTable | None:
-    """Write a table's finished rows."""
-    return None if own is None else ShardTable(write_table(folder, table, own.rows, own.subjects), own.moved)
+def put_away(
+    folder: Path, table: str, own: FinishedRows | None, *, earlier: TableShard | None = None
+) -> ShardTable | None:
+    """Write a table's finished rows; ``earlier`` as for :func:`write_table`."""
+    if own is None:
+        return None
+    return ShardTable(write_table(folder, table, own.rows, own.subjects, earlier=earlier), own.moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ from wardround.records.shards.layout import (
     shard_folder,
 )
 from wardround.records.shards.shard_file import Shard, order_file, read_dictionary, read_orders, rows_in_file_order
-from wardround.records.specs.spec import OWN_SUBJECT, SourceSpec
+from wardround.records.specs.spec import OWN_SUBJECT, SourceSpec, one_batch
 
 # What a store keeps about its ingest, so that unchanged parts can be reused for a newer release.
 
@@ -140,23 +140,27 @@ class EarlierShard:
         """Return a table's stored rows; None if it has none."""
         if table not in self._rows:
             part = self.files.table(table)
-            self._rows[table] = None if part is None else FinishedRows(*part.whole(), self.orders[table])
+            self._rows[table] = None if part is None else FinishedRows(*part.unpacked(), self.orders[table])
         return self._rows[table]
 
-    def of(self, table: str, subjects: Integers, *, others: bool = False) -> FinishedRows | None:
-        """Return the stored rows of these subjects, or with ``others`` of all other subjects; None if there are
-        none."""
+    def of(self, table: str, subjects: Integers) -> FinishedRows | None:
+        """Return the stored rows of these subjects, sorted; None if there are none."""
         found = self.rows(table)
-        if found is None:
+        spans = [] if found is None else spans_of(found.subjects, subjects)
+        if found is None or not spans:
             return None
-        mask = np.isin(found.subjects, subjects, invert=others)
-        if not mask.any():
-            return None
-        return FinishedRows(found.subjects[mask], found.rows.filter(pa.array(mask)), found.moved[mask])
+        places = np.concatenate([np.arange(start, end) for start, end in spans])
+        rows = pa.concat_tables(found.rows.slice(start, end - start) for start, end in spans)
+        return FinishedRows(found.subjects[places], one_batch(rows), found.moved[places])
 
     def as_read(self, name: str, subjects: Integers | None = None) -> pa.RecordBatch | None:
         """Return a table's rows (all, or of these subjects) as they were read: each subject's in the order of the
         file."""
+        rows = self.table_as_read(name, subjects)
+        return None if rows is None else one_batch(rows)
+
+    def table_as_read(self, name: str, subjects: Integers | None = None) -> Any:
+        """Return what :meth:`as_read` does, as a table of several batches."""
         found = self.rows(name) if subjects is None else self.of(name, subjects)
         if found is None:
             return None
@@ -165,7 +169,13 @@ class EarlierShard:
             rows = rows.take(pa.array(rows_in_file_order(found.subjects, found.moved)))
         if self.spec.tables[name].subject_column == OWN_SUBJECT:
             rows = rows.append_column(OWN_SUBJECT, pa.array(found.subjects))
-        return rows
+        return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+
+
+def spans_of(rows: Integers, subjects: Integers) -> list[tuple[int, int]]:
+    """Return where the rows of each of these subjects begin and end, of those that have any. Both are sorted."""
+    starts, ends = rows.searchsorted(subjects), rows.searchsorted(subjects, side="right")
+    return [(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if end > start]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.ingest.bucket_files import read_bucket
+from wardround.records.ingest.bucket_files import bucket_rows, read_bucket
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, named_by, put_away
 from wardround.records.ingest.joins import links, orphans
 from wardround.records.ingest.plan import Plan
@@ -21,7 +22,7 @@ from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_buc
 from wardround.records.ingest.shard_rows import clashing_rows
 from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
 from wardround.records.shards.row_ids import fingerprints
-from wardround.records.specs.spec import TableSpec, integers, microseconds, one_batch
+from wardround.records.specs.spec import TableSpec, integers, microseconds, one_array, one_batch
 
 # Subjects whose rows differ between two releases: compared cell by cell, in the order of the files.
 
@@ -31,17 +32,23 @@ NOBODY: Integers = np.empty(0, dtype=np.int64)
 
 
 def differing_subjects(
-    old_subjects: Integers, old: pa.RecordBatch, new_subjects: Integers, new: pa.RecordBatch, columns: Sequence[str]
+    old_subjects: Integers, old: Any, new_subjects: Integers, new: Any, columns: Sequence[str]
 ) -> Integers:
-    """Return the subjects, sorted, whose rows or their order differ. Both inputs are sorted by subject."""
+    """Return the subjects, sorted, whose rows or their order differ. Both inputs are sorted by subject; the rows are
+    batches or tables."""
     olds, old_counts = np.unique(old_subjects, return_counts=True)
     news, new_counts = np.unique(new_subjects, return_counts=True)
     both, old_places, new_places = np.intersect1d(olds, news, assume_unique=True, return_indices=True)
     alike = both[old_counts[old_places] == new_counts[new_places]]
     found = [np.setdiff1d(np.union1d(olds, news), alike)]
+    old, new = ({name: _bits(rows.column(name)) for name in columns} for rows in (old, new))
     for old_start, new_start, size in _stretches(old_subjects, new_subjects, alike):
-        some = new.slice(new_start, size)
-        differ = _cells_differ(old.slice(old_start, size), some, columns)
+        differ = np.zeros(size, dtype=bool)
+        for name in columns:
+            before, now = old[name].slice(old_start, size), new[name].slice(new_start, size)
+            if not before.equals(now):
+                same = pc.or_(pc.fill_null(pc.equal(before, now), False), pc.and_(before.is_null(), now.is_null()))
+                differ |= ~np.asarray(same.to_numpy())
         found.append(np.unique(new_subjects[new_start : new_start + size][differ]))
     return np.unique(np.concatenate(found))
 
@@ -60,40 +67,50 @@ def _stretches(old: Integers, new: Integers, alike: Integers) -> list[tuple[int,
     return list(places)
 
 
-def _cells_differ(old: pa.RecordBatch, new: pa.RecordBatch, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
-    differ = np.zeros(new.num_rows, dtype=bool)
-    for name in columns:
-        before, now = _bits(old.column(name)), _bits(new.column(name))
-        if not before.equals(now):
-            same = pc.or_(pc.fill_null(pc.equal(before, now), False), pc.and_(before.is_null(), now.is_null()))
-            differ |= ~np.asarray(same.to_numpy(zero_copy_only=False))
-    return differ
-
-
 def _bits(column: Any) -> Any:
-    """View floats as bits: NaN equals itself, and 0 differs from -0, because a store keeps bits."""
-    return column.view(pa.int64()) if pa.types.is_floating(column.type) else column
+    """Return a column in chunks, floats as bits: NaN equals itself, and 0 differs from -0, as a store keeps bits."""
+    chunks = getattr(column, "chunks", [column])
+    if pa.types.is_floating(column.type):
+        return pa.chunked_array([chunk.view(pa.int64()) for chunk in chunks], pa.int64())
+    return pa.chunked_array(chunks, column.type)
 
 
 # Subjects of one shard whose raw rows changed in a newer release.
 
 
-def affected_subjects(plan: Plan, shard: int, earlier: EarlierShard, read: Iterable[str]) -> Integers:
-    """Return the subjects, sorted, whose rows differ in a table that was read, or depend on those of others.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affected:
+    """The affected subjects of a shard, sorted, and by table the rows read now of those known when it was compared."""
+
+    subjects: Integers
+    rows: Mapping[str, tuple[Integers, pa.RecordBatch | None]]
+
+
+def affected_subjects(plan: Plan, shard: int, earlier: EarlierShard, read: Iterable[str]) -> Affected:
+    """Return the subjects whose rows differ in a table that was read, or depend on those of others.
 
     Rows depend on others if they share a key, or if numbered rows look like another subject's.
     """
-    found = [_affected(plan, shard, earlier, name) for name in read]
-    if any(len(some) for some in found):
-        found += [
-            _alike(table, earlier.as_read(name)) for name, table in plan.spec.tables.items() if _apart(table, earlier)
-        ]
-    return np.unique(np.concatenate([NOBODY, *found]))
+    found, rows = NOBODY, dict[str, tuple[Integers, pa.RecordBatch | None]]()
+    for name in read:
+        table, new = plan.spec.tables[name], bucket_rows(plan.bucket_folder(name), shard)
+        found = np.union1d(found, _affected(plan, table, earlier.table_as_read(name), new))
+        rows[name] = found, rows_of_subjects(table, new, found)
+    if len(found):
+        for name, table in plan.spec.tables.items():
+            if name in earlier.notes and _apart(table, earlier.notes[name]["columns"]):
+                found = np.union1d(found, _alike(table, earlier.as_read(name)))
+    return Affected(subjects=found, rows=rows)
 
 
-def _affected(plan: Plan, shard: int, earlier: EarlierShard, name: str) -> Integers:
-    table = plan.spec.tables[name]
-    old, new = earlier.as_read(name), read_bucket(plan.bucket_folder(name), shard)
+def rows_of_subjects(table: TableSpec, rows: pa.Table | None, subjects: Integers) -> pa.RecordBatch | None:
+    """Return the rows of these subjects; None of no rows."""
+    if rows is None:
+        return None
+    return one_batch(rows.filter(pa.array(np.isin(subjects_of(table, rows), subjects))))
+
+
+def _affected(plan: Plan, table: TableSpec, old: pa.Table | None, new: pa.Table | None) -> Integers:
     if old is None or new is None:
         return np.concatenate(
             [NOBODY, *(np.unique(subjects_of(table, part)) for part in (old, new) if part is not None)]
@@ -102,14 +119,15 @@ def _affected(plan: Plan, shard: int, earlier: EarlierShard, name: str) -> Integ
     if (subjects[1:] < subjects[:-1]).any():
         new = new.take(pa.array(np.argsort(subjects, kind="stable")))
         subjects = subjects_of(table, new)
-    columns = plan.noted(f"table-{name}")["columns"]
+    columns = plan.noted(f"table-{table.name}")["columns"]
     differing = differing_subjects(subjects_of(table, old), old, subjects, new, columns)
-    return np.unique(np.concatenate([differing, subjects[clashing_rows(table, new)], _alike(table, new)]))
+    names = {*table.row_key, table.subject_column, *chain.from_iterable(_apart(table, columns))}
+    some = one_batch(new.select([each for each in new.schema.names if each in names]))
+    return np.unique(np.concatenate([differing, subjects[clashing_rows(table, some)], _alike(table, some)]))
 
 
-def _apart(table: TableSpec, earlier: EarlierShard) -> list[tuple[str, ...]]:
+def _apart(table: TableSpec, present: Collection[str]) -> list[tuple[str, ...]]:
     """Return the columns from which numbers in row ids are made, if they do not contain the subject."""
-    present = earlier.notes[table.name]["columns"] if table.name in earlier.notes else ()
     return [names for names in named_by(table, frozenset(present)) if table.subject not in names]
 
 
@@ -117,8 +135,7 @@ def _alike(table: TableSpec, rows: pa.RecordBatch | None) -> Integers:
     """Return the subjects of rows whose numbers depend on another subject's rows."""
     if rows is None:
         return NOBODY
-    apart = [names for names in named_by(table, rows.schema.names) if table.subject not in names]
-    return np.concatenate([NOBODY, *(_sharing(table, rows, names) for names in apart)])
+    return np.concatenate([NOBODY, *(_sharing(table, rows, names) for names in _apart(table, rows.schema.names))])
 
 
 def _sharing(table: TableSpec, rows: pa.RecordBatch, names: Sequence[str]) -> Integers:
@@ -130,9 +147,10 @@ def _sharing(table: TableSpec, rows: pa.RecordBatch, names: Sequence[str]) -> In
     return np.unique(subjects[np.repeat(shared, np.diff(np.r_[heads, len(words)]))])
 
 
-def subjects_of(table: TableSpec, rows: pa.RecordBatch) -> Integers:
-    """Return the subject of each row."""
-    found: Integers = integers(rows.column(table.subject_column), null=0)
+def subjects_of(table: TableSpec, rows: Any) -> Integers:
+    """Return the subject of each row of a batch or table."""
+    cells = rows.column(table.subject_column)
+    found: Integers = integers(one_array(cells) if isinstance(cells, pa.ChunkedArray) else cells, null=0)
     return found
 
 
@@ -144,30 +162,37 @@ _COUNTS = ("rows", "never_visible")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardMerge:
-    """Merges one shard of an earlier store with the new rows of the ``affected`` subjects."""
+    """Merges one shard of an earlier store with the new rows of affected subjects."""
 
     plan: Plan
     shard: int
     earlier: EarlierShard
-    affected: Integers
+    found: Affected
     changed: list[Integers] = field(default_factory=list)
     """By table, the subjects whose stored rows differ."""
     _columns: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    @property
+    def affected(self) -> Integers:
+        """The affected subjects, sorted."""
+        return self.found.subjects
 
     def write_buckets(self, read: Collection[str]) -> None:
         """Write the rows of affected subjects into buckets of their own; of tables that were ``read``, the new rows."""
         for name in self.plan.spec.tables:
             if name in read:
-                rows = self.own_part(name, read_bucket(self.plan.bucket_folder(name), self.shard))
+                rows = self.own_part(name)
             else:
                 rows = self.earlier.as_read(name, self.affected)
             write_bucket(self.plan.affected_folder(name), self.shard, rows)
 
-    def own_part(self, name: str, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        """Return the rows of affected subjects. ``name``: a table with the same column of subjects."""
-        if rows is None:
-            return None
-        return rows.filter(pa.array(np.isin(subjects_of(self.plan.spec.tables[name], rows), self.affected)))
+    def own_part(self, name: str) -> pa.RecordBatch | None:
+        """Return the rows of affected subjects in a table that was read."""
+        known, rows = self.found.rows.get(name, (NOBODY, None))
+        if len(known) == len(self.affected):
+            return rows
+        whole = bucket_rows(self.plan.bucket_folder(name), self.shard)
+        return rows_of_subjects(self.plan.spec.tables[name], whole, self.affected)
 
     def crosses(self) -> bool:
         """Whether a row of one part refers to a row of the other, so that the parts cannot be processed separately."""
@@ -185,7 +210,8 @@ class ShardMerge:
             found = self.earlier.rows(table)
             cells = _column(found, column)
             if found is not None and cells is not None:
-                cells = cells.filter(pa.array(np.isin(found.subjects, self.affected, invert=True)))
+                parts = [cells.slice(start, end - start) for start, end in _others(found.subjects, self.affected)]
+                cells = pa.chunked_array([chunk for part in parts for chunk in part.chunks], cells.type)
             self._columns[table, column] = cells
         return self._columns[table, column]
 
@@ -208,7 +234,8 @@ class ShardMerge:
         self.changed.append(differ)
         found = self.earlier.rows(name)
         if len(differ):
-            return put_away(folder, name, _together(own, found, self.affected))
+            earlier = self.earlier.files.table(name)
+            return put_away(folder, name, _together(own, found, self.affected), earlier=earlier)
         if found is None:
             return None
         blocks, moved = self.earlier.files.blocks(name), found.moved.copy()
@@ -253,9 +280,7 @@ def _together(own: FinishedRows | None, found: FinishedRows | None, affected: In
     """Return the rows of all subjects, sorted: ``own`` ones of the ``affected``, those ``found`` of the others."""
     if found is None:
         return own
-    starts, ends = (found.subjects.searchsorted(affected, side=side) for side in ("left", "right"))
-    kept = zip([0, *ends.tolist()], [*starts.tolist(), len(found.subjects)], strict=True)
-    pieces = [(found, start, end) for start, end in kept]
+    pieces = [(found, start, end) for start, end in _others(found.subjects, affected)]
     if own is not None:
         starts, ends = (own.subjects.searchsorted(affected, side=side) for side in ("left", "right"))
         come = [(own, start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -265,13 +290,22 @@ def _together(own: FinishedRows | None, found: FinishedRows | None, affected: In
         return None
     if len(pieces) == 1:  # copied: what is written of a slice may end in bytes of the rows behind it
         rows, start, end = pieces[0]
-        return FinishedRows(
-            rows.subjects[start:end], rows.rows.take(pa.array(np.arange(start, end))), rows.moved[start:end]
-        )
-    batches = [rows.rows.slice(start, end - start) for rows, start, end in pieces]
+        copied = _as_table(rows).take(pa.array(np.arange(start, end)))
+        return FinishedRows(rows.subjects[start:end], one_batch(copied), rows.moved[start:end])
+    parts = [_as_table(rows).slice(start, end - start) for rows, start, end in pieces]
     subjects = np.concatenate([rows.subjects[start:end] for rows, start, end in pieces])
     moved = np.concatenate([rows.moved[start:end] for rows, start, end in pieces])
-    return FinishedRows(subjects, one_batch(pa.Table.from_batches(batches)), moved)
+    return FinishedRows(subjects, one_batch(pa.concat_tables(parts)), moved)
+
+
+def _others(subjects: Integers, affected: Integers) -> list[tuple[int, int]]:
+    """Return where the rows before, between and after those of the affected subjects begin and end."""
+    starts, ends = (subjects.searchsorted(affected, side=side).tolist() for side in ("left", "right"))
+    return list(zip([0, *ends], [*starts, len(subjects)], strict=True))
+
+
+def _as_table(rows: FinishedRows) -> pa.Table:
+    return rows.rows if isinstance(rows.rows, pa.Table) else pa.Table.from_batches([rows.rows])
 
 
 def _differ(was: FinishedRows | None, now: FinishedRows | None) -> Integers:

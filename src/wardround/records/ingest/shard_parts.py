@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import Progress, Reporter, content_hash, silent
-from wardround.records.ingest.derived import count_change, made_of_buckets, rows_of, source_rows
+from wardround.records.ingest.bucket_files import read_bucket
+from wardround.records.ingest.derived import count_change, made_of_buckets, rows_of, source_of
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
 from wardround.records.ingest.joins import CodeLabels, Dictionaries, with_labels
 from wardround.records.ingest.lineage import Reuse
@@ -21,7 +22,7 @@ from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_buc
 from wardround.records.ingest.shard_merge import NOBODY, ShardMerge, affected_subjects, differing_subjects
 from wardround.records.shards.layout import ORIGIN, shard_folder
 from wardround.records.shards.shard_file import read_dictionary
-from wardround.records.specs.spec import TableSpec
+from wardround.records.specs.spec import TableSpec, one_batch
 
 Integers = npt.NDArray[np.int64]
 
@@ -52,11 +53,11 @@ def renew_shard(
     earlier_shard = earlier.shard(shard)
     derived = made_of_buckets(plan, reuse)
     compared = [name for name in reuse.read if name not in derived]
-    affected = NOBODY if every_subject else affected_subjects(plan, shard, earlier_shard, compared)
-    if every_subject:
+    found = None if every_subject else affected_subjects(plan, shard, earlier_shard, compared)
+    if found is None:
         note = _whole(plan, shard, earlier_shard, _finishing(plan, medians), reuse)
-    elif len(affected):
-        merge = ShardMerge(plan=plan, shard=shard, earlier=earlier_shard, affected=affected)
+    elif len(found.subjects):
+        merge = ShardMerge(plan=plan, shard=shard, earlier=earlier_shard, found=found)
         note = _merged(plan, merge, _finishing(plan, medians), reuse)
     else:
         earlier.link_shard(shard, plan.store)
@@ -77,7 +78,7 @@ def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, 
         write_bucket(plan.bucket_folder(name), shard, earlier.as_read(name))
     derived = {}
     for name in made_of_buckets(plan, reuse):
-        rows = rows_of(plan, name, source_rows(plan, name, shard))
+        rows = rows_of(plan, name, read_bucket(plan.bucket_folder(source_of(plan, name)), shard))
         write_bucket(plan.bucket_folder(name), shard, rows)
         derived[name] = count_change(plan, name, earlier, None, rows)
     counts = asdict(finishing.finish(shard, shard_folder(plan.store, shard), put))
@@ -89,7 +90,7 @@ def _merged(plan: Plan, merge: ShardMerge, finishing: Finishing, reuse: Reuse) -
     derived = {}
     merge.write_buckets(reuse.read)
     for name in made_of_buckets(plan, reuse):
-        rows = rows_of(plan, name, merge.own_part(name, source_rows(plan, name, merge.shard)))
+        rows = rows_of(plan, name, merge.own_part(source_of(plan, name)))
         write_bucket(plan.affected_folder(name), merge.shard, rows)
         derived[name] = count_change(plan, name, merge.earlier, merge.affected, rows)
     if merge.crosses():
@@ -106,7 +107,7 @@ def _changed(
     if old is None or new is None:
         return np.concatenate([NOBODY, *(np.unique(part.subjects) for part in (old, new) if part is not None)])
     old_words = open_earlier(plan).dictionaries(join.table for join in table.dictionaries)
-    before, after = with_labels(table, old.rows, old_words), with_labels(table, new.rows, words)
+    before, after = with_labels(table, one_batch(old.rows), old_words), with_labels(table, new.rows, words)
     if before.schema != after.schema:
         return np.union1d(old.subjects, new.subjects)
     return differing_subjects(old.subjects, before, new.subjects, after, before.schema.names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,13 @@ class TableBlocks:
     file: TableFile
 
 
-def write_table(folder: Path, name: str, batch: pa.RecordBatch, subjects: Integers) -> TableBlocks:
-    """Write rows sorted by subject. Small subjects share plain batches, larger ones have zstd frames."""
+def write_table(
+    folder: Path, name: str, batch: pa.RecordBatch, subjects: Integers, *, earlier: TableShard | None = None
+) -> TableBlocks:
+    """Write rows sorted by subject. Small subjects share plain batches, larger ones have zstd frames.
+
+    Messages that an ``earlier`` table of :meth:`TableShard.unpacked` has byte by byte are not compressed again.
+    """
     first = np.flatnonzero(np.r_[True, subjects[1:] != subjects[:-1]]) if len(subjects) else np.empty(0, np.int64)
     rows = np.diff(np.r_[first, len(subjects)])
     size = _content_bytes(batch)
@@ -83,7 +88,13 @@ def write_table(folder: Path, name: str, batch: pa.RecordBatch, subjects: Intege
     wanted = max(1, int((_PLAIN_BATCH_BYTES if small else _FRAME_BYTES) / max(row_bytes, 1)))
     groups = _groups(rows, wanted)
     path = folder / (f"{name}.arrows" if small else f"{name}.arrows.zst")
-    places, file = _write_messages(path, batch, first, rows, groups, compressed=not small)
+    codec = None if small else pa.Codec(_CODEC[0], compression_level=_CODEC[1])
+
+    def pack(place: int, message: Any) -> tuple[Any, int]:
+        known = None if small or earlier is None else earlier.stored_message(int(subjects[first[place]]), message)
+        return _pack(message, codec) if known is None else (known, message.size)
+
+    places, file = _write_messages(path, batch, first, rows, groups, codec=codec, pack=pack)
     return TableBlocks(index=_index(subjects[first], first, rows, groups, places), file=file)
 
 
@@ -109,10 +120,17 @@ def _groups(rows: Integers, wanted: int) -> Integers:
 
 
 def _write_messages(
-    path: Path, batch: pa.RecordBatch, first: Integers, rows: Integers, groups: Integers, *, compressed: bool
+    path: Path,
+    batch: pa.RecordBatch,
+    first: Integers,
+    rows: Integers,
+    groups: Integers,
+    *,
+    codec: Any,
+    pack: Callable[[int, Any], tuple[Any, int]],
 ) -> tuple[list[tuple[int, int, int, int]], TableFile]:
-    """Write the file; return offset, stored size, raw size and checksum of each message, and its head and tail."""
-    codec = pa.Codec(_CODEC[0], compression_level=_CODEC[1]) if compressed else None
+    """Write the file; return offset, stored size, raw size and checksum of each message, and its head and tail.
+    ``pack``: takes the place of a message's first subject and the message."""
     places: list[tuple[int, int, int, int]] = []
     heads = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]]) if len(groups) else np.empty(0, np.int64)
     ends = np.r_[heads[1:], len(groups)]
@@ -121,8 +139,7 @@ def _write_messages(
         offset = target.write(schema)
         for head, end in zip(heads.tolist(), ends.tolist(), strict=True):
             start, stop = int(first[head]), int(first[end - 1] + rows[end - 1])
-            message = batch.slice(start, stop - start).serialize()
-            stored, raw = _pack(message, codec)
+            stored, raw = pack(head, batch.slice(start, stop - start).serialize())
             places.append((offset, len(stored), raw, frame_checksum(stored)))
             offset += target.write(stored)
         tail = _pack(pa.py_buffer(_END_OF_STREAM), codec)[0]
@@ -173,6 +190,8 @@ class TableShard:
     data: Any
     path: Path
     _checked: set[int] = field(default_factory=set)
+    _messages: dict[int, Any] = field(default_factory=dict)
+    """By place of their first subject, the messages that :meth:`unpacked` read, uncompressed."""
     _latest: list[tuple[int, pa.RecordBatch]] = field(default_factory=list)
 
     def read(self, subject_id: int) -> pa.RecordBatch | None:
@@ -192,21 +211,21 @@ class TableShard:
         for key, batch in self._latest:
             if key == offset:
                 return batch
-        batch = self._unpacked(place, offset)
+        batch = pa.ipc.read_record_batch(self._bytes(place), self.schema)
         if size <= _PLAIN_BATCH_BYTES:
             self._latest[:] = [(offset, batch)]
         return batch
 
-    def _unpacked(self, place: int, offset: int) -> pa.RecordBatch:
-        stored, raw = int(self.stored[place]), int(self.raw[place])
+    def _bytes(self, place: int) -> Any:
+        """Return the message with a subject's rows, uncompressed."""
+        offset, stored, raw = int(self.offset[place]), int(self.stored[place]), int(self.raw[place])
         if raw:
-            data = pa.decompress(cut(self.data, offset, stored, int(self.checksum[place]), self.path), raw, "zstd")
-        elif offset in self._checked:
-            data = self.data.slice(offset, stored)
-        else:
-            data = cut(self.data, offset, stored, int(self.checksum[place]), self.path)
-            self._checked.add(offset)
-        return pa.ipc.read_record_batch(data, self.schema)
+            return pa.decompress(cut(self.data, offset, stored, int(self.checksum[place]), self.path), raw, "zstd")
+        if offset in self._checked:
+            return self.data.slice(offset, stored)
+        data = cut(self.data, offset, stored, int(self.checksum[place]), self.path)
+        self._checked.add(offset)
+        return data
 
     @property
     def message_heads(self) -> Integers:
@@ -226,6 +245,21 @@ class TableShard:
     def whole(self) -> tuple[Integers, pa.RecordBatch]:
         """Return all rows, subjects in order, and the subject of each row; every message is unpacked once."""
         return self._rows(0, len(self.subjects))
+
+    def unpacked(self) -> tuple[Integers, pa.Table]:
+        """Return what :meth:`whole` does without joining the messages, which stay in memory with this table."""
+        self._messages.update((place, self._bytes(place)) for place in self.message_heads.tolist())
+        batches = [pa.ipc.read_record_batch(message, self.schema) for message in self._messages.values()]
+        return np.repeat(self.subjects, self.rows), pa.Table.from_batches(batches, self.schema)
+
+    def stored_message(self, subject_id: int, message: Any) -> Any:
+        """Return the compressed bytes of an uncompressed message that begins with a subject; None if this table has
+        another one there, or none. Only after :meth:`unpacked`."""
+        place = int(self.subjects.searchsorted(subject_id))
+        known = self._messages.get(place)
+        if known is None or not self.raw[place] or self.subjects[place] != subject_id or not known.equals(message):
+            return None
+        return self.data.slice(int(self.offset[place]), int(self.stored[place]))
 
     def between(self, least: int, most: int) -> tuple[Integers, pa.RecordBatch] | None:
         """Return the rows of the subjects from ``least`` to ``most``, and the subject of each; None if there are none.
