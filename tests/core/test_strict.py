@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from wardround.core import UserError
-from wardround.core.strict import strict
+from wardround.core.settings import strict
 
 
 class Colour:

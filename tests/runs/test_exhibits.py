@@ -14,11 +14,11 @@ from forking import run_command
 from wardround.agents import AGENTS
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.core.settings import flat, merged
 from wardround.records import Store
 from wardround.reports.exhibits import EXHIBITS, Exhibit, published_figures, published_models, read_exhibits
 from wardround.runs import RunFolder, RunSettings, read_results
 from wardround.runs.experiment import every_setting
-from wardround.runs.names import flat, merged
 from wardround.tasks.benchmarks import build_ehrshot, list_tasks
 
 EVERY = [EXHIBITS.get(name) for name in EXHIBITS.names]

@@ -12,9 +12,9 @@ import pytest
 
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.core.settings import flat
 from wardround.memory.construction import LinkSettings
 from wardround.runs import RunFolder, RunSettings
-from wardround.runs.names import flat
 from wardround.runs.presets import PRESETS, Preset
 
 PUBLISHED = Path(__file__).with_name("published_settings.tsv")

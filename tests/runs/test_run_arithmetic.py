@@ -18,9 +18,9 @@ from wardround.reports.comparing import Pair, compare_all
 from wardround.reports.summary import summarise_run
 from wardround.runs import RunSettings
 from wardround.runs.execute import _preset_facts, _progress
+from wardround.runs.folder import Spending, must_have_prices
 from wardround.runs.forecast import EarlierRun, EstimateRange, FirstPrompts, _like, _of_budgets, _of_mean, _priced
 from wardround.runs.queue import Counts
-from wardround.runs.spending import Spending, must_have_prices
 from wardround.tasks.scoring import SetScore, TrivialScores
 from wardround.tasks.scoring.trivial import ORACLE, TRIVIAL
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.core import UserError
-from wardround.runs.names import flat
+from wardround.core.settings import flat
 from wardround.runs.settings import EpisodeKey, RunSettings
 
 PLAIN = RunSettings.of(benchmark="b", store="s")

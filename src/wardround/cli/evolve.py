@@ -8,6 +8,7 @@ from pathlib import Path
 from wardround.cli.output import print_json
 from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
 from wardround.core import TerminalProgress, UserError
+from wardround.core.settings import merged
 from wardround.learning import (
     ConstructionSettings,
     Evolution,
@@ -19,7 +20,6 @@ from wardround.learning import (
 )
 from wardround.memory import REFLECTED_KINDS, Bank, ContaminationReport, contamination_check
 from wardround.runs import RunFolder, open_benchmark
-from wardround.runs.names import merged
 
 # The contamination check after a command that wrote into a bank, and its one line.
 

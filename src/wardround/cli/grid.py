@@ -12,10 +12,10 @@ from dataclasses import asdict
 from wardround.cli.report import pages_of_few, print_place, print_summary
 from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
 from wardround.core import TerminalProgress, strict
+from wardround.core.settings import merged
 from wardround.predictors import PredictorSettings
 from wardround.reports.grid import fit_beside, grid_baseline, grid_settings
 from wardround.reports.report import no_pages, report_run
-from wardround.runs.names import merged
 
 EXAMPLES = """
   wardround grid --benchmark bench --store store --out grid

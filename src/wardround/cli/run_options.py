@@ -16,6 +16,7 @@ from wardround.cli.output import print_json, print_rows
 from wardround.cli.parser import USUAL, WHERE, Parser, usual_workers
 from wardround.core import SettingField, TerminalProgress, UserError, choices_of
 from wardround.core.executors import EXECUTORS
+from wardround.core.settings import merged, nested
 from wardround.runs import Counts, RunFolder, RunSettings, execute, start
 from wardround.runs.experiment import (
     every_setting,
@@ -25,7 +26,6 @@ from wardround.runs.experiment import (
     with_own_corpora,
 )
 from wardround.runs.forecast import EstimateRange, Forecast, forecast_run
-from wardround.runs.names import merged, nested
 from wardround.runs.notes import failures, notes_after, notes_on
 from wardround.tools import AID_NAMES, Aids
 

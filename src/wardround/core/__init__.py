@@ -22,26 +22,23 @@ from wardround.core.errors import (
     printing,
     unknown,
 )
-from wardround.core.extras import how_to_install, import_extra, missing_extra, needs_extra
 from wardround.core.files import (
+    corpora_home,
+    imaging_models_home,
     is_read_only,
     keep_private,
+    library_of,
     must_be_new,
+    own_codes,
     private_file,
     private_folder,
     sync_folder,
     sync_tree,
     this_boot,
     umask,
-    write_atomically,
-)
-from wardround.core.home import (
-    corpora_home,
-    imaging_models_home,
-    library_of,
-    own_codes,
     user_codes_home,
     user_home,
+    write_atomically,
 )
 from wardround.core.ids import (
     SENSITIVITIES,
@@ -69,12 +66,35 @@ from wardround.core.messages import (
     estimate_tokens,
     without_thinking,
 )
-from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
 from wardround.core.progress import Progress, Reporter, TerminalProgress, duration_text, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
-from wardround.core.registry import Registered, Registry, find_backend, spelling
+from wardround.core.registry import (
+    Plugin,
+    Registered,
+    Registry,
+    changed_plugins,
+    find_backend,
+    how_to_install,
+    import_extra,
+    load_plugins,
+    loaded_plugins,
+    missing_extra,
+    must_be_loaded,
+    needs_extra,
+    spelling,
+)
 from wardround.core.secrets import Sealed, Secret, unsealed
-from wardround.core.settings import Setting, SettingField, check_settings, choices_of, leaves, setting
+from wardround.core.settings import (
+    Setting,
+    SettingField,
+    check_settings,
+    choices_of,
+    leaves,
+    read_toml,
+    refuse_unknown,
+    setting,
+    strict,
+)
 from wardround.core.sqlite import (
     DatabaseFormat,
     broken_pages,
@@ -90,7 +110,6 @@ from wardround.core.sqlite import (
     set_journal,
     transaction,
 )
-from wardround.core.strict import read_toml, refuse_unknown, strict
 from wardround.core.time import (
     END_OF_DAY,
     end_of_day,

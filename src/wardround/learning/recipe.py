@@ -18,9 +18,9 @@ from wardround.core import (
     setting,
     strict,
 )
+from wardround.core.settings import merged, nested
 from wardround.learning.weights import needed
 from wardround.runs.experiment import read_value
-from wardround.runs.names import merged, nested
 
 # A recipe: all settings of training data and fine-tuning, in a TOML file; each is declared once, here.
 

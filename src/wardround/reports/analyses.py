@@ -13,9 +13,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from wardround.core.settings import flat
 from wardround.reports import charts
 from wardround.reports.summary import RunSummary, contender
-from wardround.runs.names import flat
 from wardround.runs.settings import RunSettings
 from wardround.tasks.scoring import EpisodeScore, ErrorClass, Interval, mean_of_task_means
 from wardround.tools import TOOLS

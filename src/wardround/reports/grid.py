@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from wardround.agents import Paper, list_agents
 from wardround.core import Reporter, UserError, how_to_install, silent
+from wardround.core.settings import merged
 from wardround.predictors import PredictorSettings, fit_predictors, missing_packages
 from wardround.reports.summary import named_contenders
 from wardround.runs.banks import has_bank
 from wardround.runs.folder import RunFolder
-from wardround.runs.names import merged
 from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark, open_store

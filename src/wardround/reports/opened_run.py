@@ -22,6 +22,7 @@ import pyarrow as pa
 from markupsafe import escape
 
 from wardround.core import Reporter, TerminalProgress, UserError
+from wardround.core.settings import merged
 from wardround.core.table import as_html, table_of
 from wardround.log import LogReader, Trajectory
 from wardround.records import Store
@@ -34,7 +35,6 @@ from wardround.runs.execute import execute, open_or_start
 from wardround.runs.experiment import every_setting, read_experiment
 from wardround.runs.folder import RunFolder
 from wardround.runs.forecast import Forecast, forecast_run
-from wardround.runs.names import merged
 from wardround.runs.notes import notes_after, notes_on
 from wardround.runs.queue import Counts
 from wardround.runs.results import finished_keys, score_run

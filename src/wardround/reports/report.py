@@ -31,6 +31,7 @@ from wardround.core import (
     silent,
     write_atomically,
 )
+from wardround.core.settings import flat
 from wardround.core.table import Kind, as_html, columns_of, html_frame, table_of
 from wardround.log import LogReader, Trajectory
 from wardround.predictors import FitRow, read_manifest, read_predictions
@@ -59,7 +60,6 @@ from wardround.reports.summary import (
 from wardround.runs.banks import gate_notes
 from wardround.runs.evolution_record import read_record
 from wardround.runs.folder import RunFolder
-from wardround.runs.names import flat
 from wardround.runs.results import score_run
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.tasks.benchmarks import Benchmark, Sample, get_task

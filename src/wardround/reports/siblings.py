@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wardround.core.settings import flat
 from wardround.runs.folder import RunFolder
-from wardround.runs.names import flat
 
 _MOST = 20
 _SAME_FOR_ALL = ("run.store", "run.benchmark", "run.executor")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import Reporter, UserError, private_folder, read_toml, refuse_unknown, silent, write_atomically
+from wardround.core.settings import merged
 from wardround.reports.answer import compared_answers, main_differences
 from wardround.reports.comparing import Comparison
 from wardround.reports.figures import Draw, forest_figure, setting_figures, write_figures
@@ -33,7 +34,6 @@ from wardround.reports.tidy import TidyRow, tidy_differences, tidy_run, write_ti
 from wardround.runs.execute import open_or_start
 from wardround.runs.experiment import experiment_of
 from wardround.runs.folder import RunFolder
-from wardround.runs.names import merged
 from wardround.runs.results import score_run
 
 _KEYS = ("baseline", "settings", "runs")

@@ -3,13 +3,12 @@
 from wardround.runs.banks import gate_notes
 from wardround.runs.damage import FilesCheck, check_files
 from wardround.runs.execute import episode_keys, execute, start
-from wardround.runs.folder import RunFolder
+from wardround.runs.folder import RunFolder, Spending
 from wardround.runs.notes import codes_with_words
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.results import evidence_cuts, read_results, score_run
 from wardround.runs.settings import EpisodeKey, PlayedSection, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
-from wardround.runs.spending import Spending
 from wardround.runs.worker import episode_facts, open_environment
 
 __all__ = [

@@ -20,7 +20,7 @@ from wardround.log import settle_logs
 from wardround.records import Store
 from wardround.runs.banks import Memories, bank_facts, close_encoder, open_candidate_encoder, own_bank_facts
 from wardround.runs.experiment import refuse_other_settings, with_own_corpora
-from wardround.runs.folder import RunFolder
+from wardround.runs.folder import RunFolder, must_have_prices
 from wardround.runs.judging import JUDGEMENTS, must_have_judge, ungraded, unjudged
 from wardround.runs.models import corpora_facts, must_not_be_taught_by, open_models, open_named_model
 from wardround.runs.presets import PRESETS
@@ -37,7 +37,6 @@ from wardround.runs.sources import (
     prompt_hashes,
     source_facts,
 )
-from wardround.runs.spending import must_have_prices
 from wardround.runs.worker import drain, open_agents
 from wardround.tasks.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.tasks.scoring import scorer_of

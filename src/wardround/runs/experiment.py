@@ -19,9 +19,9 @@ from wardround.core import (
     read_toml,
     refuse_unknown,
 )
+from wardround.core.settings import flat, merged, nested
 from wardround.models import NamedModel
-from wardround.runs.names import AGENT, all_leaves, flat, merged, nested
-from wardround.runs.settings import LIMITS, RunSettings, agent_classes
+from wardround.runs.settings import AGENT, LIMITS, RunSettings, agent_classes, all_leaves
 
 _PATHS = ("folder", "file", "files")
 """Units of settings whose value is a path: in a file, it begins where the file lies."""

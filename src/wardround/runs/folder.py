@@ -22,8 +22,8 @@ from typing import Any
 
 from wardround import __version__
 from wardround.core import UserError, content_hash, must_be_loaded, private_folder, sealed_json, write_atomically
-from wardround.log import LOG_SUFFIX
-from wardround.runs.names import flat
+from wardround.core.settings import flat
+from wardround.log import LOG_SUFFIX, LogReader
 from wardround.runs.settings import RunSettings
 
 SCHEMA = 1
@@ -126,3 +126,35 @@ def new_log_file(folder: Path) -> Path:
     """Return a log file name in a folder that no other process uses."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     return folder / f"{stamp}-{os.getpid()}{LOG_SUFFIX}"
+
+
+# What a run has cost so far, by the logs of all of its workers, and the limit at which it hands out no more.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """``cost`` in US dollars of the calls that are recorded; ``unpriced`` counts those whose cost is not known."""
+
+    cost: float
+    unpriced: int
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> Spending:
+        """Sum over all logs of a run, also while they are being written."""
+        with LogReader(folder.logs, may_be_empty=True) as reader:
+            costs = list(reader.costs().values())
+        return cls(cost=sum(cost for cost in costs if cost is not None), unpriced=costs.count(None))
+
+    def reaches(self, limit: float | None) -> bool:
+        """Say whether nothing more may be begun under this limit."""
+        return limit is not None and self.cost >= limit
+
+
+def must_have_prices(settings: RunSettings, limit: float | None) -> None:
+    """Raise UserError where cost is limited and a model of the run has no price: its cost would never be known."""
+    unpriced = [name for name in settings.run.models if settings.model_named(name).known_price is None]
+    if limit is not None and unpriced:
+        raise UserError(
+            f"--max-cost needs the price of {', '.join(unpriced)}: a new run takes --set model.price=INPUT,OUTPUT "
+            "(US dollars per million tokens)"
+        )

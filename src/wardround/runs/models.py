@@ -23,8 +23,7 @@ from wardround.models import (
 )
 from wardround.records import Roles, Store
 from wardround.runs.folder import RunFolder
-from wardround.runs.settings import EpisodeKey, RunSettings
-from wardround.runs.variants import Variant
+from wardround.runs.settings import EpisodeKey, RunSettings, Variant
 from wardround.tasks.benchmarks import Benchmark, split_of
 from wardround.tools import TOOLS, open_toolset
 from wardround.tools.knowledge import Knowledge

@@ -9,11 +9,10 @@ from textwrap import shorten
 from wardround.agents import AgentName, get_method, kinds_read
 from wardround.core import estimate_tokens
 from wardround.runs.execute import episode_keys
-from wardround.runs.folder import RunFolder
+from wardround.runs.folder import RunFolder, Spending
 from wardround.runs.queue import Counts
 from wardround.runs.results import evidence_cuts, finished_entries
 from wardround.runs.sources import open_benchmark, open_store
-from wardround.runs.spending import Spending
 from wardround.tasks.benchmarks import Benchmark
 from wardround.tools import open_toolset
 from wardround.tools.retrieval import described_codes

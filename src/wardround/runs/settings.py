@@ -6,20 +6,19 @@ from the command line by one and the same names: ``budget.turns``, ``agent.retro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
-from wardround.agents import AGENTS, AgentName, Budget, get_method
-from wardround.core import UserError, check_settings, derive_seed, leaves, refuse_unknown, setting, strict
+from wardround.agents import ADDITIONS, AGENTS, AgentName, Budget, Method, get_method
+from wardround.core import SettingField, UserError, check_settings, derive_seed, leaves, refuse_unknown, setting, strict
 from wardround.core.executors import EXECUTORS
+from wardround.core.settings import flat, merged, nested
 from wardround.memory import MemorySettings
 from wardround.models import ModelOptions, NamedModel
 from wardround.predictors import PredictorSettings
-from wardround.runs.names import by_short_names, flat, merged
 from wardround.runs.presets import PRESETS
-from wardround.runs.variants import Variant, is_variant, read_variant
 from wardround.tasks.scoring import ScoringSettings
 from wardround.tools import Aids
 from wardround.tools.imaging import ImageSettings
@@ -27,6 +26,7 @@ from wardround.tools.knowledge import KnowledgeSettings
 from wardround.tools.retrieval import RetrievalSettings
 from wardround.tools.toolset import USUAL
 
+AGENT = "agent"
 _SEPARATOR = "|"
 Split = Literal["train", "dev", "test"]
 
@@ -85,6 +85,73 @@ class PlayedSection:
                 raise UserError(
                     f"{value!r} cannot name an agent, a model or a task: {_SEPARATOR!r} separates the parts of a key"
                 )
+
+
+# Variants: an agent under several names in one run, each with settings of its own.
+#
+# [agent.narrow]
+# method = "retrosum"
+# window = 3
+
+
+METHOD = "method"
+"""What a section of settings says that makes a variant of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """An agent by a name of a run's own: what it is made of (``retrosum``, ``react+ether``), and its settings."""
+
+    method: str
+    settings: Any
+
+    def spelling(self, additions: tuple[str, ...]) -> str:
+        """Return the registered name of it with what a run adds to it besides."""
+        own = AgentName.parse(self.method)
+        return str(AgentName(method=own.method, additions=(*own.additions, *additions)))
+
+    def note(self, name: str) -> str:
+        """Say in one line what it is, with the settings that are not as declared."""
+        declared = asdict(_method(self.method).settings())
+        other = {key: value for key, value in asdict(self.settings).items() if declared[key] != value}
+        said = ", ".join(f"{key} = {value}" for key, value in other.items()) or "its settings as declared"
+        return f"{name} is {self.method} with {said}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its section as it is written."""
+        return {METHOD: self.method, **asdict(self.settings)}
+
+
+def is_variant(section: Any) -> bool:
+    """Whether a section of ``agent`` in a file makes a variant."""
+    return isinstance(section, Mapping) and METHOD in section
+
+
+def read_variant(name: str, body: Mapping[str, Any], sections: Mapping[str, Any], where: str) -> Variant:
+    """Read one; what it does not say is as in the section of its method among ``sections``. UserError names what is
+    wrong: a name that is taken, a method that is not there, a setting that it has not."""
+    place = f"{where} [agent.{name}]"
+    if name in AGENTS or name in (method.section_name for method in AGENTS.registered):
+        raise UserError(f"{place}: {name!r} is an agent of its own; give the variant another name")
+    if not name or any(mark in name for mark in "+|"):
+        raise UserError(f"{place}: a variant's name holds neither '+' nor '|'")
+    spelling = body[METHOD]
+    if not isinstance(spelling, str):
+        raise UserError(f"{place}: {METHOD} names an agent (wardround list agents), not {spelling!r}")
+    method = _method(spelling)
+    own = {key: value for key, value in body.items() if key != METHOD}
+    common = sections.get(method.section_name, {})
+    return Variant(method=spelling, settings=strict(method.settings, merged(common, own), place))
+
+
+def _method(spelling: str) -> Method:
+    parsed = AgentName.parse(spelling)
+    for addition in parsed.additions:
+        ADDITIONS.get(addition)
+    return AGENTS.get(parsed.method)
+
+
+# All sections as one tree.
 
 
 LIMITS = ("run.max_cost", "run.executor")
@@ -282,6 +349,58 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+# Short names of settings, the last part of each.
+
+
+def all_leaves(tree: Any, agents: Mapping[str, type]) -> list[SettingField]:
+    """List every setting there is: those of the tree's sections, and those of the methods."""
+    found = [leaf for leaf in leaves(tree) if leaf.name.partition(".")[0] not in (AGENT, "models") and "." in leaf.name]
+    for name, section in agents.items():
+        found += leaves(section, f"{AGENT}.{name}.")
+    return found
+
+
+def by_short_names(named: Mapping[str, Any], tree: Any, agents: Mapping[str, type]) -> dict[str, Any]:
+    """Return nested tables for settings given by the last part of their names, or by the name of a section."""
+    sections = {one.name for one in fields(tree)}
+    places: dict[str, list[str]] = {}
+    for leaf in all_leaves(tree, agents):
+        places.setdefault(leaf.name.rpartition(".")[2], []).append(leaf.name)
+    refuse_unknown(named, (*places, *sections), "settings")
+    body: dict[str, Any] = {}
+    for name, value in named.items():
+        held = _table(value)
+        if name in sections and isinstance(held, Mapping):
+            body = merged(body, {name: held})
+        else:
+            body = merged(body, nested(dict.fromkeys(_meant(name, places[name]), held)))
+    return body
+
+
+def _meant(name: str, places: Iterable[str]) -> list[str]:
+    """Return the settings that a short name stands for: that of the run, the outermost one, or that of every method."""
+    own = [place for place in places if place.startswith(f"{AGENT}.")]
+    others = [place for place in places if place not in own]
+    outer = [place for place in others if place.count(".") == min(other.count(".") for other in others)]
+    if f"run.{name}" in outer:
+        return [f"run.{name}"]
+    if len(outer) > 1 or (outer and own):
+        raise UserError(f"{name!r} is the name of several settings: {', '.join((*outer, *own))}; write one in full")
+    return outer or own
+
+
+def _table(value: Any) -> Any:
+    """A section as a table, everything else as it is."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {name: _table(one) for name, one in value.items()}
+    return value
+
+
+# An episode of a run.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -26,13 +26,12 @@ from wardround.memory import KnownCase, known_case
 from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store, TextCaseRecord
 from wardround.runs.banks import Memories, close_encoder, open_candidate_encoder, open_run_encoder, open_vectors
-from wardround.runs.folder import RunFolder
+from wardround.runs.folder import RunFolder, Spending
 from wardround.runs.judging import AnswerScores, Grading, Judging, open_grading, open_judging
 from wardround.runs.models import candidates_for, data_use_guard, open_image_model, open_knowledge, open_models
 from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
-from wardround.runs.spending import Spending
 from wardround.runs.stays import stay_feed
 from wardround.tasks.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.tools import Environment, EnvironmentOptions, NoChartEnvironment, open_toolset

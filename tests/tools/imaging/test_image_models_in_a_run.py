@@ -20,8 +20,8 @@ from wardround.log import LogReader, Trajectory
 from wardround.models import DataUseGuard
 from wardround.records import Store, load_source_spec
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
+from wardround.runs.folder import Spending
 from wardround.runs.models import open_image_model
-from wardround.runs.spending import Spending
 from wardround.serve.play import PlayedRun, PlaySettings
 from wardround.serve.session import ServedSession
 from wardround.tasks.benchmarks import build_agentehr

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from wardround.core import Registry, UserError, strict
-from wardround.runs.names import nested
+from wardround.core.settings import nested
 
 # The declaration of a table or figure: agents, what is varied, what is shown, and what is not available here.
 

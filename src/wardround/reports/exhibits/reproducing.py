@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from wardround.agents import kinds_read
 from wardround.core import Reporter, UserError, write_atomically
+from wardround.core.settings import merged
 from wardround.records import Store
 from wardround.reports.charts import write_svg
 from wardround.reports.exhibits.exhibit import EXHIBITS, Exhibit, Point, published_figures, published_models
@@ -23,7 +24,6 @@ from wardround.reports.run_facts import RunFacts
 from wardround.runs.banks import has_bank
 from wardround.runs.execute import open_or_start
 from wardround.runs.folder import RunFolder
-from wardround.runs.names import merged
 from wardround.runs.results import read_results
 from wardround.runs.settings import RunSettings
 from wardround.tasks.benchmarks import Benchmark

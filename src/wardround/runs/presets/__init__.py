@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from wardround.core import Registry, UserError
-from wardround.runs.names import merged, nested
+from wardround.core.settings import merged, nested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
