@@ -18,7 +18,7 @@ _DO_WITHOUT = {
     "cli/ending.py",  # a part of ours that was left out
     "core/registry.py",
     "core/prompts.py",  # a package that a plug-in names
-    "tools/knowledge/html_text.py",  # reads pages without it
+    "tools/knowledge/page_text.py",  # reads pages without it
     "records/chart/censor.py",  # a package of no extra
 }
 """Files that may catch a failed import: the one that says it for all, and those that no extra helps."""

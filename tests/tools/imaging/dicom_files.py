@@ -12,7 +12,7 @@ from pydicom.sequence import Sequence
 from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, generate_uid
 
 from wardround.synth.radiographs import SeenFinding, draw_phantom
-from wardround.tools.imaging.libraries import pydicom
+from wardround.tools.imaging.radiograph import pydicom
 
 pydicom()  # files are written here with headers that it would complain of
 

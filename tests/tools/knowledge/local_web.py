@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpcore2
 
 from wardround.core import ToolFailure
-from wardround.tools.knowledge.web.fetcher import Network
+from wardround.tools.knowledge.fetcher import Network
 
 PUBLIC = "93.184.216.34"
 

@@ -287,7 +287,7 @@ def test_a_removed_corpus_is_gone(tmp_path: Path) -> None:
 _ADD = """
 import sys, time
 from pathlib import Path
-import wardround.tools.knowledge.adding as adding
+import wardround.tools.knowledge.library as adding
 adding._DOCUMENTS_AT_ONCE = 1
 write, step = adding.write_manifest, int(sys.argv[3])
 def halting(folder, manifest):

@@ -15,7 +15,7 @@ pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 from local_web import PUBLIC, Answer, LocalWeb, html
 
 from wardround.core import ToolFailure
-from wardround.tools.knowledge.web.fetcher import MOST_BYTES, Fetcher
+from wardround.tools.knowledge.fetcher import MOST_BYTES, Fetcher
 
 REFUSED_ADDRESSES = (
     # private, loopback, link-local, unspecified, broadcast

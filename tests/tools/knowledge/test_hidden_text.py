@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("selectolax", reason="needs the extra [knowledge]")
 
 from wardround.core import ToolFailure
-from wardround.tools.knowledge.html_text import read_html
+from wardround.tools.knowledge.page_text import read_html
 
 HIDING = (
     "display:none",

@@ -10,8 +10,7 @@ import pytest
 from tools.retrieval.histories import ChosenEncoder, Row, day, history
 from wardround.records import Store, load_source_spec
 from wardround.tools.retrieval import EvidenceIndex, LexicalEncoder, RetrievalSettings, described_codes
-from wardround.tools.retrieval.chunks import described, tells
-from wardround.tools.retrieval.time_relevance import spread_out
+from wardround.tools.retrieval.chunks import described, spread_out, tells
 
 ROWS = [
     Row(name="Lab", time=day(1), kind="order", code="mimic-order//Lab"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.tools.retrieval import combined_score, time_relevance
-from wardround.tools.retrieval.time_relevance import stretched
+from wardround.tools.retrieval.chunks import stretched
 
 DAY = 86_400_000_000
 

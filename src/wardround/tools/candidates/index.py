@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import UserError
-from wardround.tools.candidates.postings import Postings
-from wardround.tools.candidates.trigrams import TrigramIndex
+from wardround.tools.candidates.postings import Postings, TrigramIndex
 from wardround.tools.candidates.words import PhraseIndex, WordIndex
 
 # One file of named arrays and a JSON head: the same bytes for the same content, read without a copy.

@@ -15,8 +15,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
 
 from wardround.clinical.codes import LabelSet, load_abbreviations, load_lab_words, load_panels, normalise_label
-from wardround.tools.candidates.postings import Postings, best_rows
-from wardround.tools.candidates.trigrams import TrigramIndex
+from wardround.tools.candidates.postings import Postings, TrigramIndex, best_rows
 
 # Labels by what dictionaries say of their codes: BM25 over descriptions, the best one speaking for its label.
 

@@ -4,14 +4,11 @@ Knows charts and image files; no model of language and no task. The libraries be
 are imported when the first image is opened.
 """
 
-from wardround.tools.imaging.networks import Abilities
-from wardround.tools.imaging.opening import Imaging, open_images
-from wardround.tools.imaging.radiograph import Radiograph
+from wardround.tools.imaging.networks import Abilities, ImageSettings
+from wardround.tools.imaging.radiograph import GreyWindow, Radiograph
 from wardround.tools.imaging.reading import LONGEST_EDGE, picture_of, read_radiograph
 from wardround.tools.imaging.reports import conflicts_of, mentions_of
-from wardround.tools.imaging.settings import ImageSettings
-from wardround.tools.imaging.source import ChartImage, ChartImages, ImageFolder, ImageSource
-from wardround.tools.imaging.windows import GreyWindow
+from wardround.tools.imaging.source import ChartImage, ChartImages, ImageFolder, ImageSource, Imaging, open_images
 
 __all__ = [
     "LONGEST_EDGE",

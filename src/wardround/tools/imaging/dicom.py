@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from wardround.core import ToolFailure
-from wardround.tools.imaging.libraries import needed, pydicom
-from wardround.tools.imaging.radiograph import Radiograph
-from wardround.tools.imaging.windows import Grey, GreyWindow, WindowFunction, as_grey
+from wardround.tools.imaging.radiograph import Grey, GreyWindow, Radiograph, WindowFunction, as_grey, needed, pydicom
 
 # The size that a compressed frame itself claims: decoders believe it and not the headers, so it must be theirs.
 #

@@ -11,9 +11,7 @@ import numpy as np
 
 from wardround.core import ConfinedReader, Picture, ToolFailure, UnreadableBytes
 from wardround.tools.imaging.dicom import check_size, claimed_size, is_dicom, read_dicom
-from wardround.tools.imaging.libraries import needed
-from wardround.tools.imaging.radiograph import Radiograph
-from wardround.tools.imaging.windows import Grey, GreyWindow, as_grey
+from wardround.tools.imaging.radiograph import Grey, GreyWindow, Radiograph, as_grey, needed
 
 # Reading PNG and JPEG files: stored values are visible values, 8 or 16 bits, colours as their brightness.
 

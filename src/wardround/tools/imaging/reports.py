@@ -14,7 +14,7 @@ from wardround.core import FormatError, Message, Picture, ProviderError, ToolFai
 from wardround.models import AskOwnModel, Model, ModelSettings, Request, ask_alone
 from wardround.models.schema import ReadReplyText, object_schema, read_value
 from wardround.tools.imaging.classification import ClassifiedFinding
-from wardround.tools.imaging.libraries import needed
+from wardround.tools.imaging.radiograph import needed
 from wardround.tools.imaging.reading import Outline
 
 # What vision models reply in their own words: a report in prose, boxes in the form that a model was trained to write.

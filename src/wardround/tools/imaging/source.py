@@ -1,13 +1,14 @@
-"""Where images come from: a folder or a DICOMweb server; the images of one chart."""
+"""Where images come from: a folder or a DICOMweb server, opened once for many charts; the images of one chart."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,13 +17,12 @@ import httpx2
 
 from wardround.core import Sealed, ToolFailure, UserError, unsealed
 from wardround.core.errors import unknown
+from wardround.models import DataUseGuard
 from wardround.models.guard import environment_proxy, parse_endpoint, tls_context
 from wardround.records import Chart, ImageRole
-from wardround.tools.imaging.networks import Abilities
-from wardround.tools.imaging.radiograph import Radiograph
+from wardround.tools.imaging.networks import Abilities, ImageSettings, OpenModel
+from wardround.tools.imaging.radiograph import GreyWindow, Radiograph
 from wardround.tools.imaging.reading import read_radiograph
-from wardround.tools.imaging.settings import ImageSettings
-from wardround.tools.imaging.windows import GreyWindow
 
 # Where image files come from: a folder. The name of a file comes from the record, never from a model.
 
@@ -337,3 +337,50 @@ class ChartImages:
 def _text(row: dict[str, Any], column: str | None) -> str:
     value = None if column is None else row.get(column)
     return "" if value is None else str(value)
+
+
+# What image tools work with, opened once for many charts: where images come from, and how they are shown.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imaging:
+    """An open source of images (None: only the record's rows on images), the settings, and the available abilities."""
+
+    source: ImageSource | None = None
+    settings: ImageSettings = field(default_factory=ImageSettings)
+    abilities: Abilities = field(default_factory=Abilities)
+
+    def of(self, chart: Chart, subject: str) -> ChartImages:
+        """Return the images of a chart; ``subject`` is what the source of the records calls its person."""
+        return ChartImages(chart, self.source, subject=subject, settings=self.settings, abilities=self.abilities)
+
+    def close(self) -> None:
+        """Release the source."""
+        if self.source is not None:
+            self.source.close()
+
+
+def open_images(
+    settings: ImageSettings, guard: DataUseGuard | None = None, *, opened: OpenModel | None = None
+) -> Imaging:
+    """Open the image source and models of the settings; ``opened`` opens the models that read images.
+
+    Raises UserError if the folder is missing, or if the guard refuses to send images to an endpoint. Without a guard
+    images stay on this machine."""
+    guard = guard or DataUseGuard()
+    abilities = Abilities(settings, guard, opened=opened)
+    abilities.check()
+    return Imaging(source=_source(settings, guard), settings=settings, abilities=abilities)
+
+
+def _source(settings: ImageSettings, guard: DataUseGuard) -> ImageSource | None:
+    """Return a folder or a server. A server learns whose images are requested, so the data-use guard is checked
+    first."""
+    if settings.source is None or not settings.is_served:
+        return None if settings.source is None else ImageFolder(Path(settings.source))
+    guard.check(settings.source)
+    variable = settings.authorization_variable
+    authorization = None if variable is None else os.environ.get(variable)
+    if variable is not None and not authorization:
+        raise UserError("the environment variable that images.authorization_variable names is not set")
+    return DicomWeb(settings.source, authorization=authorization)

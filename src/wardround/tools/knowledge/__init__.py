@@ -3,15 +3,13 @@
 The package has no access to patients. Queries come from tools; everything that leaves the machine passes their guard.
 """
 
-from wardround.tools.knowledge.access import Knowledge, WebAccess
-from wardround.tools.knowledge.adding import Added, add_corpus, remove_corpus
+from wardround.tools.knowledge.access import Knowledge, KnowledgeSettings, WebAccess
 from wardround.tools.knowledge.browser import CURRENT, Browser
 from wardround.tools.knowledge.corpus import CORPUS, Corpus, CorpusManifest, damage_of_corpus, parse_address
 from wardround.tools.knowledge.formats import FORMATS, CorpusFormat
 from wardround.tools.knowledge.index import Deletion, Document, Hit, visible
-from wardround.tools.knowledge.library import HANDBOOK, Library
-from wardround.tools.knowledge.settings import KnowledgeSettings
-from wardround.tools.knowledge.web.providers import PROVIDERS, ProviderOpening, Searcher, SearchProvider
+from wardround.tools.knowledge.library import HANDBOOK, Added, Library, add_corpus, remove_corpus
+from wardround.tools.knowledge.web import PROVIDERS, ProviderOpening, Searcher, SearchProvider
 
 __all__ = [
     "CORPUS",

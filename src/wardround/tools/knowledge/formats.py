@@ -16,9 +16,8 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from wardround.core import Registry, UserError
 from wardround.tools.knowledge.corpus import last_day
-from wardround.tools.knowledge.html_text import read_html
 from wardround.tools.knowledge.index import Deletion, Document, visible
-from wardround.tools.knowledge.pdf_text import read_pdf
+from wardround.tools.knowledge.page_text import read_html, read_pdf
 
 # Opening a file that may be gzipped, so that one that cannot be unpacked is named.
 

@@ -3,7 +3,14 @@
 The package knows charts and encoders; it knows no task and no agent. The caller decides what is shown, and when.
 """
 
-from wardround.tools.retrieval.chunks import IndicatorTrajectory, Passage, described_codes, merge
+from wardround.tools.retrieval.chunks import (
+    IndicatorTrajectory,
+    Passage,
+    combined_score,
+    described_codes,
+    merge,
+    time_relevance,
+)
 from wardround.tools.retrieval.encoder import CachedEncoder, Encoder, LexicalEncoder, VectorCache, Vectors
 from wardround.tools.retrieval.evidence_index import EvidenceIndex
 from wardround.tools.retrieval.evidence_settings import RetrievalSettings
@@ -17,7 +24,6 @@ from wardround.tools.retrieval.opening import (
     open_encoder,
 )
 from wardround.tools.retrieval.recent import describe_recent_events
-from wardround.tools.retrieval.time_relevance import combined_score, time_relevance
 
 __all__ = [
     "ENCODERS",

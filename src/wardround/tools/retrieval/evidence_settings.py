@@ -26,15 +26,15 @@ class RetrievalSettings:
 
     Choices that the paper leaves open, with the module that gives the reason:
 
-    ``likeness``: eq. 3 uses the cosine, or the cosine scaled over the pool to 0..1 (``time_relevance.stretched``); auto
+    ``likeness``: eq. 3 uses the cosine, or the cosine scaled over the pool to 0..1 (``chunks.stretched``); auto
     scales only the lexical encoder's cosines, which span a tenth of a time score. ``chunk_time``: the time of a chunk
     in eq. 2 (``chunks.chunk_times``). ``indicator``: numeric events are one indicator if they share name and unit, or
-    code and unit (``indicators.py``). ``embedded``: a chunk's vector is that of its lines, or the mean of its event
-    names' vectors (``chunk_vectors.py``). ``births``: whether a birth may be the earliest time of a record
+    code and unit (``evidence_index.py``). ``embedded``: a chunk's vector is that of its lines, or the mean of its event
+    names' vectors (``chunks.mean_name_vectors``). ``births``: whether a birth may be the earliest time of a record
     (``chunks.first_time``). ``coarse_lexical``: more indicators for the lexical encoder, which does not relate troponin
     to infarction, so that the model can choose. ``spread``: at most some passages of each period
-    (``time_relevance.spread_out``); auto only with the lexical encoder. ``lines``: leave out rows without content of
-    their own (``order - Lab``) and rows shown in another row's line (``telling.py``), or none. ``panels``: direct
+    (``chunks.spread_out``); auto only with the lexical encoder. ``lines``: leave out rows without content of
+    their own (``order - Lab``) and rows shown in another row's line (``chunks.tells``), or none. ``panels``: direct
     generation joins lines of one moment and kind, since two days of panels use up the paper's budget of events.
     ``line_characters``: longer text values are cut, with a notice (``event_lines.py``).
     """

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wardround.core import UserError
-from wardround.tools.imaging.libraries import needed
+from wardround.tools.imaging.radiograph import needed
 from wardround.tools.imaging.weights.torch_file import Tensors
 
 # Building an ONNX graph of a checkpoint's tensors, layer by layer, as the network's own code calls them.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wardround.core import UserError, content_hash, private_folder, write_atomically
 from wardround.core.errors import unknown
-from wardround.tools.imaging.libraries import needed
+from wardround.tools.imaging.radiograph import needed
 from wardround.tools.imaging.weights.architectures import densenet_graph, pspnet_graph, resnet_graph
 from wardround.tools.imaging.weights.torch_file import read_torch_file
 

@@ -1,4 +1,4 @@
-"""Extract the readable text of an HTML page: what a person would see, with numbered links.
+"""Extract the readable text of a page. Of HTML: what a person would see, with numbered links; of PDF: its text.
 
 Hidden parts (by attributes, by inline styles, by the page's own style sheets, in comments and scripts) are removed
 first. trafilatura extracts the main text of the rest; if it finds none, all blocks are used.
@@ -6,20 +6,24 @@ first. trafilatura extracts the main text of the rest; if it finds none, all blo
 
 from __future__ import annotations
 
+import io
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from wardround.core import ConfinedReader, ToolFailure, UnreadableBytes, needs_extra
+from wardround.core import ConfinedReader, ToolFailure, UnreadableBytes, UserError, missing_extra, needs_extra
 from wardround.tools.knowledge.corpus import last_day
 from wardround.tools.knowledge.html_hidden import drop_hidden
 from wardround.tools.knowledge.index import visible
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
+
 
 _DATES = (
     "citation_publication_date",
@@ -56,8 +60,8 @@ class ReadableText:
     published: date | None = None
 
 
-_READER = ConfinedReader(
-    "wardround.tools.knowledge.html_text:read_confined", cpu_seconds=15, wall_seconds=60.0, memory_bytes=2**30
+_HTML_READER = ConfinedReader(
+    "wardround.tools.knowledge.page_text:read_html_confined", cpu_seconds=15, wall_seconds=60.0, memory_bytes=2**30
 )
 
 
@@ -69,7 +73,7 @@ def read_html(body: bytes, url: str) -> ReadableText:
     if len(body) > MOST_BYTES:
         raise ToolFailure(f"the page has more than {MOST_BYTES:,} bytes of HTML and was not read.")
     try:
-        page, _ = _READER.read(body, url=url)
+        page, _ = _HTML_READER.read(body, url=url)
     except UnreadableBytes as error:
         raise ToolFailure(f"the page is damaged or made to take too much ({error}) and was not read.") from None
     links = {int(number): link for number, link in page["links"].items()}
@@ -82,7 +86,7 @@ def read_html(body: bytes, url: str) -> ReadableText:
     )
 
 
-def read_confined(body: bytes, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[memoryview]]:
+def read_html_confined(body: bytes, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[memoryview]]:
     """Read a page: what the process of its own runs."""
     page = _read(body, arguments["url"])
     day = None if page.published is None else page.published.isoformat()
@@ -186,3 +190,39 @@ def _all_blocks(tree: LexborHTMLParser) -> str:
     for node in tree.css("td, th"):
         node.insert_after(" | ")
     return tree.body.text(deep=True) if tree.body is not None else ""
+
+
+# The text of a PDF, read by a process of its own (`core/confined.py`).
+
+
+MOST_PAGES = 500
+"""The limit of a file; later pages are left out, with a note."""
+_PDF_READER = ConfinedReader(
+    "wardround.tools.knowledge.page_text:read_pdf_confined", cpu_seconds=60, wall_seconds=120.0, memory_bytes=2 * 2**30
+)
+
+
+def read_pdf(body: bytes, name: str) -> str:
+    """Return the text of a PDF, pages one after the other. Raises UserError if it is unreadable or takes too long.
+
+    ``name`` names it in errors.
+    """
+    if find_spec("pypdf") is None:
+        raise missing_extra("knowledge", what="reading PDF", why="no pypdf here")
+    try:
+        read, _ = _PDF_READER.read(body, pages=MOST_PAGES)
+    except UnreadableBytes:
+        raise UserError(f"{name} is no PDF that can be read (damaged, encrypted, or made to take too much)") from None
+    left_out = read["count"] - len(read["texts"])
+    more = [f"[{left_out:,} more pages are not shown]"] if left_out > 0 else []
+    return "\n\n".join([*(text.strip() for text in read["texts"]), *more])
+
+
+def read_pdf_confined(body: bytes, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[memoryview]]:
+    """Read the pages: what the process of its own runs."""
+    import pypdf
+
+    logging.disable(logging.CRITICAL)
+    reader = pypdf.PdfReader(io.BytesIO(body))
+    shown = range(min(len(reader.pages), arguments["pages"]))
+    return {"count": len(reader.pages), "texts": [reader.pages[n].extract_text() or "" for n in shown]}, []

@@ -1,1 +1,0 @@
-"""The web, where a deployment lets anything leave at all: search providers and pages, each behind its guards."""
