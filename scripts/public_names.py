@@ -49,7 +49,8 @@ def _names_bound(module: str) -> set[str]:
 @cache
 def _parsed(module: str) -> ast.Module:
     path = SOURCE / module.replace(".", "/")
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    package = path / "__init__.py"
+    file = package if package.exists() else path.with_suffix(".py")
     return ast.parse(file.read_text(encoding="utf-8"))
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from wardround.audits import check_labels
-from wardround.audits.labels.agentehr import TASKS as NAMES
+from wardround.audits.labels.check import CODES, NAME_TASKS
 from wardround.audits.labels.clinseek import DECISION_TASKS as EVENTS
 from wardround.audits.labels.clinseek import RISK_TASKS as RISKS
-from wardround.audits.labels.ehrshot import CODES
 from wardround.cli.main import main
 from wardround.clinical.codes.user_codes import add_user_codes
 from wardround.core import UserError
@@ -40,7 +39,7 @@ def classes(synthetic_store: Store, tmp_path_factory: pytest.TempPathFactory) ->
 def test_no_label_of_either_family_differs(names: Benchmark, classes: Benchmark, synthetic_hospital: Path) -> None:
     found = check_labels((*names.all_samples, *classes.all_samples), synthetic_hospital)
     assert found.clean, found.as_text()
-    assert {task.task for task in found.tasks} == {*NAMES, *SOME}
+    assert {task.task for task in found.tasks} == {*NAME_TASKS, *SOME}
     assert all(task.samples > 5 for task in found.tasks)
     assert "0 differences" in found.as_text()
 
@@ -86,7 +85,7 @@ def test_a_label_that_is_another_is_found_whatever_the_task(
     names: Benchmark, classes: Benchmark, synthetic_hospital: Path
 ) -> None:
     whole = (*names.all_samples, *classes.all_samples)
-    firsts = {task: next(one for one in whole if one.task == task) for task in (*NAMES, *SOME)}
+    firsts = {task: next(one for one in whole if one.task == task) for task in (*NAME_TASKS, *SOME)}
     wrong = [replace(one, target=("something else",)) for one in firsts.values()]
     found = check_labels(wrong, synthetic_hospital)
     assert [len(task.differing or ()) for task in found.tasks] == [1] * len(firsts)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from wardround.audits.chart_differences import ChartFindings, compare_charts
+from wardround.audits.leaks import ChartFindings, compare_charts
 
 
 def chart(**tables: list[str]) -> Any:

@@ -18,7 +18,7 @@ from invented import Invented, altered, settings_for
 
 from effort import drawn
 from wardround.audits import audit_plausibility
-from wardround.audits.chart_differences import ChartFindings, compare_charts
+from wardround.audits.leaks import ChartFindings, compare_charts
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.records import SourceSpec, Store, ingest, load_source_spec

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from invented import Invented, settings_for
 
-from wardround.audits.chart_differences import ChartFindings, compare_charts
+from wardround.audits.leaks import ChartFindings, compare_charts
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.records import Store, ingest

@@ -27,13 +27,17 @@ from wardround.tasks.benchmarks import (
 from wardround.tasks.benchmarks import other_futures as other_questions
 from wardround.tasks.benchmarks.clinseek import risk
 from wardround.tasks.benchmarks.clinseek.definitions import RiskRule
-from wardround.tasks.benchmarks.clinseek.other_futures import possible_questions
 from wardround.tasks.benchmarks.clinseek.timeline import Span, Timeline
-from wardround.tasks.benchmarks.ehrshot import rules
+from wardround.tasks.benchmarks.ehrshot import record
 from wardround.tasks.benchmarks.encounters import Encounters
 from wardround.tasks.benchmarks.label_events import LabelEvent
 from wardround.tasks.benchmarks.leaks import hindsight_of, load_hindsight
-from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
+from wardround.tasks.benchmarks.other_futures import (
+    clinseek_questions,
+    differing_answers,
+    differing_candidates,
+    differing_questions,
+)
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 Futures = tuple[Store, Store, Mapping[int, datetime]]
@@ -102,7 +106,7 @@ def test_a_draw_by_place_among_all_events_is_found(
 
 
 def test_stays_that_are_asked_about_by_their_length_are_found(mimic: Futures, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "_same_day_reason", lambda start, end: "long" if end - start > 4 * rules.DAY else "")
+    monkeypatch.setattr(record, "_same_day_reason", lambda start, end: "long" if end - start > 4 * record.DAY else "")
     assert any("guo_los" in one for one in _found(mimic).differences)
 
 
@@ -122,7 +126,7 @@ def test_risks_that_are_asked_by_how_long_a_stay_will_be_are_found(
     mimic: Futures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def half_way(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int]:
-        return span.start, span.start + min(span.end - span.start, 10 * rules.DAY) // 2
+        return span.start, span.start + min(span.end - span.start, 10 * record.DAY) // 2
 
     monkeypatch.setattr(risk, "_window", half_way)
     assert "clinseek.Inpatient_Mortality" in _settled_in_one_future(mimic)
@@ -131,7 +135,7 @@ def test_risks_that_are_asked_by_how_long_a_stay_will_be_are_found(
 def _settled_in_one_future(futures: Futures) -> set[str]:
     """The tasks of ClinSeek-Bench with a question that was settled by its moment and is asked in one future only."""
     store, other, moments = futures
-    here, there = possible_questions(store, moments)[0], possible_questions(other, moments)[0]
+    here, there = clinseek_questions(store, moments).settled, clinseek_questions(other, moments).settled
     settled = here | there
     return {question[0] for question in here.keys() ^ there.keys() if settled[question]}
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from effort import drawn
+from wardround.audits.outcome_swap import self_check
 from wardround.audits.pipeline.copies import write_part
-from wardround.audits.swap import load_swap_table, parse_swap_table, self_check, write_swapped
+from wardround.audits.swap import load_swap_table, parse_swap_table, write_swapped
 from wardround.audits.swap.change import NewKeys
 from wardround.audits.swap.files import files_below, read_records
 

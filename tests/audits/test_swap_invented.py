@@ -14,7 +14,7 @@ from wardround.tasks.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS
 from wardround.tasks.benchmarks.leaks import load_hindsight
 from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
 from wardround.tasks.benchmarks.own.family import DifferingMoments
-from wardround.tasks.benchmarks.own.task_file import task_of_text
+from wardround.tasks.benchmarks.own.files import task_of_text
 
 _OTHERS = 3
 """So many are not asked about: of their records the candidates are made."""

@@ -12,7 +12,7 @@ import pytest
 
 from wardround.core import from_microseconds, to_microseconds
 from wardround.exports.meds import ExportSettings, export_meds
-from wardround.exports.meds.events import CodeBook, EventCounts, EventRows, births_of, first_deaths, plain_events
+from wardround.exports.meds_events import CodeBook, EventCounts, EventRows, births_of, first_deaths, plain_events
 from wardround.exports.parquet import write_store_tables
 from wardround.records import Store, ingest, load_source_spec
 

@@ -23,7 +23,7 @@ from records.test_clock_properties import MODEST, MOMENTS
 from records.test_clock_properties import _store as generated_store
 from wardround.core import UserError
 from wardround.exports.meds import ExportSettings, export_meds
-from wardround.exports.meds.events import EventCounts
+from wardround.exports.meds_events import EventCounts
 from wardround.records import Chart, Store, ingest, load_source_spec
 
 Seen = tuple[datetime | None, str, float | None, str | None, str | None]
@@ -360,7 +360,7 @@ def test_an_export_that_was_cut_off_leaves_no_folder_and_the_next_one_starts_afr
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("wardround.exports.meds.export.write_metadata", cut_off)
+        patched.setattr("wardround.exports.meds.write_metadata", cut_off)
         with pytest.raises(KeyboardInterrupt):
             export_meds(synthetic_store, tmp_path / "out", settings=ExportSettings(subjects_per_file=10))
     assert not (tmp_path / "out").exists()

@@ -13,8 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from wardround.core import Progress, UserError
-from wardround.exports.meds import ExportSettings, export_meds
-from wardround.exports.meds.export import DATA_SCHEMA, SPLITS_SCHEMA, DataFiles, _by_split, write_labels, write_metadata
+from wardround.exports.meds import (
+    DATA_SCHEMA,
+    SPLITS_SCHEMA,
+    DataFiles,
+    ExportSettings,
+    _by_split,
+    export_meds,
+    write_labels,
+    write_metadata,
+)
 from wardround.records import Store
 
 STANDARD = "subject_id:int64! time:timestamp[us] code:string! numeric_value:float text_value:large_string"

@@ -25,9 +25,9 @@ from wardround.cli import main
 from wardround.core import Progress, UserError
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors, read_predictions
 from wardround.predictors import fit as fit_module
-from wardround.predictors.catalogue import requested_predictors
+from wardround.predictors.features import read_representations
 from wardround.predictors.fit import read_manifest
-from wardround.predictors.representations import read_representations
+from wardround.predictors.heads import requested_predictors
 from wardround.records import Store
 
 pytestmark = needs("sklearn", "lightgbm")

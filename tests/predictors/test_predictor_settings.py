@@ -8,7 +8,7 @@ import pytest
 
 from declared import declared, settings_of
 from wardround.core import UserError
-from wardround.predictors.settings import C_GRID, EHRSHOT_ITERATIONS, GBM_GRIDS, PAPER_SHOTS, PredictorSettings
+from wardround.predictors.heads import C_GRID, EHRSHOT_ITERATIONS, GBM_GRIDS, PAPER_SHOTS, PredictorSettings
 
 
 def test_the_section_has_the_settings_of_the_table() -> None:

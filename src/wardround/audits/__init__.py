@@ -4,16 +4,14 @@ Leaks (times, and the future deleted), the outcome swap, plausibility, labels by
 Nothing of the records imports this room.
 """
 
-from wardround.audits.chart_differences import TableLeaks
 from wardround.audits.deletion import delete_future
 from wardround.audits.installation import InstallationFinding, check_installation
 from wardround.audits.labels import LabelReport, TaskLabels, check_labels
-from wardround.audits.leaks import LeakReport, ShownTable, audit_leaks
-from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
+from wardround.audits.leaks import LeakReport, ShownTable, TableLeaks, audit_leaks
+from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap, random_moments
 from wardround.audits.plausibility import PlausibilityReport, audit_plausibility
 from wardround.audits.record import AuditResult
 from wardround.audits.store_check import StoreCheck, check_store
-from wardround.audits.swap import random_moments
 
 __all__ = [
     "AuditResult",

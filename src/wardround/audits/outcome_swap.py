@@ -7,25 +7,192 @@ equal, and so must whatever is made of charts.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from random import Random
+from typing import Any
 
-from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.deletion import plainly_written
-from wardround.audits.leaks import Sample, rounds_of, same_settings
+from wardround.audits.leaks import ChartFindings, Sample, compare_charts, rounds_of, same_settings
 from wardround.audits.own import answered_by, read_knowledge, write_plain
-from wardround.audits.swap import SwapTable, load_swap_table, self_check, swap_sources, write_swapped
-from wardround.audits.swap.files import copy_on_clock
-from wardround.audits.swap.write import NOWHERE, Placement
-from wardround.core import Progress, Reporter, UserError, silent
+from wardround.audits.swap import load_swap_table, swap_sources, write_swapped
+from wardround.audits.swap.change import Future
+from wardround.audits.swap.files import copy_on_clock, files_below, read_records, stem
+from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable
+from wardround.audits.swap.raw_records import RawRecord
+from wardround.audits.swap.write import NOWHERE, Placement, SwapSource
+from wardround.core import Progress, Reporter, UserError, from_microseconds, silent
 from wardround.records import Chart, Policy, SourceSpec, ingest
-from wardround.records.rules import NamedRow
+from wardround.records.rules import ALWAYS_TIME, NO_TIME, NamedRow
+from wardround.records.shards import AVAILABLE, EVENT, NEVER_TIME
 from wardround.records.specs import WallClock
 from wardround.records.store import Store
+
+_SPANS = ("emergency", "stay", "admission")
+
+
+def random_moments(store: Store, count: int, seed: int = 0) -> list[tuple[int, datetime]]:
+    """Draw subjects and moments: a quarter within an hour of any row, the others inside a stay of each kind that the
+    source has, an emergency visit as likely as a stay in hospital. Subjects take turns: a copy of the raw files has one
+    moment for each, so few copies serve many moments."""
+    dice, subjects = Random(seed), store.subjects.tolist()
+    kinds = [kind for kind in _SPANS if (role := getattr(store.spec.roles, kind)) and role.table in store.table_names]
+    drawn: dict[tuple[int, datetime], None] = {}
+    waiting: list[int] = []
+    for turn in range(20 * count):
+        if len(drawn) == count:
+            break
+        if not waiting:
+            waiting = dice.sample(subjects, len(subjects))
+        subject = waiting.pop()
+        kind = ["row", *kinds][turn % (1 + len(kinds))]
+        found = _of_rows(store, subject, dice) if kind == "row" else _of_span(store, subject, kind, dice)
+        if found is not None:
+            drawn[subject, found] = None
+    return sorted(drawn)
+
+
+def _of_rows(store: Store, subject: int, dice: Random) -> datetime | None:
+    tables = [name for name in store.table_names if not store.spec.tables[name].is_static]
+    batch = store.rows(subject, dice.choice(tables))
+    if not batch.num_rows:
+        return None
+    found = _placed(batch.column(EVENT)[dice.randrange(batch.num_rows)].as_py())
+    return None if found is None else found + timedelta(minutes=dice.randrange(60))
+
+
+def _of_span(store: Store, subject: int, kind: str, dice: Random) -> datetime | None:
+    """A moment between the beginning of a stay and its end, or two days after it where none is on record."""
+    role = getattr(store.spec.roles, kind)
+    batch = store.rows(subject, role.table)
+    if not batch.num_rows:
+        return None
+    row = batch.slice(dice.randrange(batch.num_rows), 1).to_pylist()[0]
+    begins = [_placed(row.get(name)) for name in (role.start, EVENT, AVAILABLE) if name]
+    start = next((time for time in begins if time is not None), None)
+    if start is None:
+        return None
+    ends = [_placed(row.get(name.partition("|")[0])) for name in role.ends]
+    end = max((time for time in ends if time is not None), default=start + timedelta(days=2))
+    minutes = int((end - start).total_seconds() // 60)
+    return start + timedelta(minutes=dice.randrange(max(1, minutes)))
+
+
+def _placed(time: object) -> datetime | None:
+    """A cell as a time; None where it is none, or stands for always or never."""
+    if isinstance(time, int):
+        time = None if time in (ALWAYS_TIME, NO_TIME) or time >= NEVER_TIME else from_microseconds(time)
+    return time if isinstance(time, datetime) and 1902 < time.year < 2500 else None
+
+
+# Is a swapped copy right with itself? By the table's own clocks it shows at each moment what the original shows.
+
+
+_SHOWN = 20
+"""So many sentences; the last one says how many there would be."""
+
+
+def self_check(
+    table: SwapTable,
+    folders: Sequence[Path],
+    copies: Sequence[Path],
+    moments: Mapping[int, datetime | None],
+    *,
+    placement: Placement = NOWHERE,
+) -> list[str]:
+    """Compare what each subject's files and their swapped copies hold that is known at the subject's moment: rows and
+    cells, by the clocks of the table, each side with its own. Return a sentence for each row that one side alone has,
+    at most 21; none: the copy is right."""
+    source = SwapSource(table=table, placement=placement)
+    sides = [_known(source, side, moments) for side in (folders, copies)]
+    found = [
+        f"{subject} as of {moments[subject]}: {where} of {kind}: {content[:300]}"
+        for ours, other, where in (
+            (sides[0], sides[1], "only in the original"),
+            (sides[1], sides[0], "only in the copy"),
+        )
+        for (kind, subject, content), count in ours.items()
+        if count > other[kind, subject, content]
+    ]
+    rest = [f"and {len(found) - _SHOWN:,} more"] if len(found) > _SHOWN else []
+    return found[:_SHOWN] + rest
+
+
+def _known(
+    source: SwapSource, folders: Sequence[Path], moments: Mapping[int, datetime | None]
+) -> Counter[tuple[str, int, str]]:
+    """Count what is known of every subject's rows, by kind of file."""
+    held: dict[str, list[RawRecord]] = {}
+    for _, kind, record in _held(source, folders, moments, waited_for=True):
+        for anchor in source.anchors(kind, record):
+            held.setdefault(anchor.name, []).append(record)
+    work = source.clockwork()
+    source.set_anchors(work, held)
+    found: Counter[tuple[str, int, str]] = Counter()
+    futures = {
+        subject: Future(as_of=as_of, work=work, stretch=1.0, subject=source.table.subject)
+        for subject, as_of in moments.items()
+        if as_of is not None
+    }
+    for subject, kind, record in _held(source, folders, moments):
+        rules, place = source.table.of(kind) or (), source.place(kind, record)
+        if place == len(rules) or futures[subject].is_unknown(record, rules[place]):
+            continue
+        shown = known_part(futures[subject], record, rules[place])
+        repeat = rules[place].repeat
+        if repeat is not None and futures[subject].is_late(record, repeat.known):
+            group = " ".join(text for path in repeat.group for text in record.texts(path) or ("",))
+            found[kind, subject, f"rows of {group}"] = 1  # how many there are is not known
+        else:
+            found[kind, subject, json.dumps(shown.content, sort_keys=True)] += 1
+    return found
+
+
+def _held(
+    source: SwapSource, folders: Sequence[Path], moments: Mapping[int, datetime | None], *, waited_for: bool = False
+) -> Iterator[tuple[int, str, RawRecord]]:
+    for folder in folders:
+        for path in files_below(folder):
+            name = path.relative_to(folder).with_name(stem(path)).as_posix()
+            if not path.name.endswith(source.endings()) or not source.covers(path, name):
+                continue
+            if waited_for and not source.is_waited_for(path, name):
+                continue
+            for record in read_records(path):
+                subject = source.subject(record)
+                if subject is not None and moments.get(subject) is not None:
+                    yield subject, source.kind(record, name, path), record
+
+
+def known_part(future: Future, record: RawRecord, rule: KnowledgeRule) -> RawRecord:
+    """Return a known row without what of it was not known: late cells, late parts of lists, and of others their late
+    times."""
+    shown = record.copy()
+    for cell in rule.cells:
+        if future.is_late(record, cell.known):
+            for path in cell.paths:
+                if not cell.values or set(record.texts(path)) & {*cell.values, *cell.to} or path in rule.exchange:
+                    shown.blank(path)
+    for path, clocks in rule.items.items():
+        for item in shown.items(path):
+            if future.is_later_part(item, clocks):
+                shown.remove(path, item)
+                continue
+            for part in item.paths():
+                item.change(part, partial(_without_later, future.work, item, part, future.as_of))
+    return shown
+
+
+def _without_later(work: Clockwork, item: RawRecord, path: str, as_of: datetime, text: str) -> Any:
+    at = work.read(item, path, text)
+    return "later" if at is not None and at > as_of else text
+
 
 CompareCharts = Callable[[Chart, Chart], Iterator[str]]
 """What else must be equal of two charts: yields every difference in words."""

@@ -3,12 +3,18 @@
 They need the extra [predictors]; importing this room does not.
 """
 
-from wardround.predictors.catalogue import PREDICTORS, Predictor
 from wardround.predictors.features import CountTable, count_table
 from wardround.predictors.fit import fit_predictors, read_manifest
-from wardround.predictors.heads import missing_packages
+from wardround.predictors.heads import (
+    ALL_SHOTS,
+    GBM_GRIDS,
+    PAPER_SHOTS,
+    PREDICTORS,
+    Predictor,
+    PredictorSettings,
+    missing_packages,
+)
 from wardround.predictors.results import MANIFEST, PREDICTIONS, FitKey, FitRow, read_predictions
-from wardround.predictors.settings import ALL_SHOTS, GBM_GRIDS, PAPER_SHOTS, PredictorSettings
 
 __all__ = [
     "ALL_SHOTS",

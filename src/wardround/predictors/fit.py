@@ -28,22 +28,29 @@ from wardround.core import (
     write_atomically,
 )
 from wardround.core.executors import starting
-from wardround.predictors.catalogue import PREDICTORS, Reads, requested_predictors
 from wardround.predictors.features import (
     Ancestry,
     CountTable,
     Design,
     Key,
+    Representations,
     ancestry,
     count_matrix,
     count_table,
     read_counts,
+    read_representations,
     write_counts,
 )
-from wardround.predictors.heads import Fit, package_versions
-from wardround.predictors.representations import Representations, read_representations
+from wardround.predictors.heads import (
+    ALL_SHOTS,
+    PREDICTORS,
+    Fit,
+    PredictorSettings,
+    Reads,
+    package_versions,
+    requested_predictors,
+)
 from wardround.predictors.results import MANIFEST, FitKey, FitRow, append_row, drop_torn_line, read_predictions
-from wardround.predictors.settings import ALL_SHOTS, PredictorSettings
 from wardround.records import Store
 from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tasks.scoring import PatientDraws, class_metrics, score_metrics

@@ -15,7 +15,7 @@ from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store
 from wardround.tasks.benchmarks import Benchmark, build_clinseek_mm, convert_ehrxqa, convert_medmod, leak_check
-from wardround.tasks.benchmarks.clinseek_mm.definitions import PHENOTYPES
+from wardround.tasks.benchmarks.clinseek_mm.examples import PHENOTYPES
 
 
 def films(store: Store, subject: int) -> list[dict[str, Any]]:

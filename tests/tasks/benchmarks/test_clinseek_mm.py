@@ -28,7 +28,7 @@ from wardround.tasks.benchmarks import (
     leak_check,
     question_of,
 )
-from wardround.tasks.benchmarks.clinseek_mm.definitions import PHENOTYPES, PUBLISHED_COUNTS
+from wardround.tasks.benchmarks.clinseek_mm.examples import PHENOTYPES, PUBLISHED_COUNTS
 from wardround.tools import EnvironmentOptions
 from wardround.tools.imaging import Imaging
 from wardround.tools.imaging.source import ImageFolder

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from records.fhir_resources import SAMPLES_ZONE
-from wardround.audits.labels.ehrshot import CODES, ITEMS, TASKS, RawQuestions
+from wardround.audits.labels.check import CLASS_TASKS, CODES, ITEMS, RawQuestions
 from wardround.audits.labels.raw_files import RawFiles
 from wardround.records import IngestSettings, Store, ingest
 from wardround.tasks.benchmarks import Benchmark, build_ehrshot, leak_check
@@ -43,7 +43,7 @@ def raw(mimic_demo: Path) -> RawQuestions:
     return RawQuestions(RawFiles(mimic_demo))
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", CLASS_TASKS)
 def test_labels_computed_again_from_the_raw_files_are_the_same(
     demo: tuple[Benchmark, Store], raw: RawQuestions, task: str
 ) -> None:

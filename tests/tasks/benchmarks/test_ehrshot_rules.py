@@ -15,11 +15,11 @@ from wardround.core import format_time, from_microseconds, parse_time, to_micros
 from wardround.records import Policy
 from wardround.records.specs import CodedRows
 from wardround.tasks.benchmarks.ehrshot.concepts import load_concepts, load_places
-from wardround.tasks.benchmarks.ehrshot.record import first_event
-from wardround.tasks.benchmarks.ehrshot.rules import (
+from wardround.tasks.benchmarks.ehrshot.record import (
     UNKNOWN,
     LabelledQuestions,
     end_of_day,
+    first_event,
     icu_transfers,
     long_stays,
     new_diagnoses,

@@ -21,8 +21,7 @@ from wardround.records.specs.roles import CodedRows
 from wardround.tasks.benchmarks import Benchmark, build_ehrshot
 from wardround.tasks.benchmarks.ehrshot import load_concepts, load_places
 from wardround.tasks.benchmarks.ehrshot.concepts import PREFIX_SYSTEMS, CodeMatcher, places_of
-from wardround.tasks.benchmarks.ehrshot.record import read_results
-from wardround.tasks.benchmarks.ehrshot.rules import NO_TIME
+from wardround.tasks.benchmarks.ehrshot.record import NO_TIME, read_results
 from wardround.tasks.benchmarks.encounters import read_spans
 
 

@@ -17,8 +17,7 @@ from wardround.records import Store, ingest, load_source_spec
 from wardround.tasks.benchmarks import Benchmark, ask, leak_check
 from wardround.tasks.benchmarks.meds_labels import write_meds_labels
 from wardround.tasks.benchmarks.own import build_own, read_label_table, read_task_file
-from wardround.tasks.benchmarks.own.labelling import AfterRows, OwnTask
-from wardround.tasks.benchmarks.own.rows import Where, no_row_matches
+from wardround.tasks.benchmarks.own.labelling import AfterRows, OwnTask, Where, no_row_matches
 from wardround.tasks.benchmarks.pipeline import BuildSettings
 
 FILE = """

@@ -20,7 +20,7 @@ from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.core import to_microseconds
 from wardround.records import Chart, Store, ingest, load_source_spec
 from wardround.synth.radiographs import draw_phantom, findings_of, labels_of
-from wardround.tasks.benchmarks.clinseek_mm import stand_in
+from wardround.tasks.benchmarks.clinseek_mm import build
 from wardround.tasks.benchmarks.clinseek_mm.build import possible_film_questions
 from wardround.tasks.benchmarks.other_futures import differing_answers
 from wardround.tools.imaging import ChartImages, ImageFolder, read_radiograph
@@ -114,9 +114,9 @@ def test_another_outcome_asks_the_same_of_films(
     assert {one[0] for one in here} >= {"clinseek-mm.mortality_24h", "clinseek-mm.finding_change"}
     assert not _settled_in_one(here, there)
 
-    monkeypatch.setattr(stand_in, "derive_seed", _hour_by_length(film_store))
+    monkeypatch.setattr(build, "derive_seed", _hour_by_length(film_store))
     here = possible_film_questions(film_store, moments)[0]
-    monkeypatch.setattr(stand_in, "derive_seed", _hour_by_length(other))
+    monkeypatch.setattr(build, "derive_seed", _hour_by_length(other))
     assert _settled_in_one(here, possible_film_questions(other, moments)[0])
 
 

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
 
-from wardround.audits.labels.agentehr import ADDED_LATER, MINUTE, Named
-from wardround.audits.labels.raw_files import RawFiles, RawStay, Row, when
+from wardround.audits.labels.raw_files import ADDED_LATER, MINUTE, Named, RawFiles, RawStay, Row, when
 from wardround.clinical.codes import load_ccs, load_drugs
 
 # Where ClinSeek-Bench may ask for a next event, and which answers it offers, read from its paper, not its tasks.

@@ -7,7 +7,7 @@ import gzip
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TextIO
@@ -15,6 +15,27 @@ from typing import TextIO
 from wardround.core import UserError
 
 Row = dict[str, str]
+Named = tuple[datetime, str]
+"""When something happened, and its name."""
+
+
+MINUTE = timedelta(minutes=1)
+ADDED_LATER = (
+    "bottle gram stain",
+    "virus identification",
+    "confirmation",
+    "confirmatory",
+    "susceptibility",
+    "sensitivities",
+    "serotyping",
+    "serogrouping",
+    "genotyping",
+    "typing,",
+    "identification of",
+    "quantitative rpr",
+    "treponemal antibody",
+)
+"""Tests that the laboratory adds because of a result: nobody ordered them at the draw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,9 @@
 """A leak test for anybody's pipeline: run it on copies of its raw files in which only the unknown is otherwise."""
 
 from wardround.audits.pipeline.audit import PipelineSettings, assert_no_future, audit_pipeline, read_hindsight
-from wardround.audits.pipeline.command import PipelineCommand
-from wardround.audits.pipeline.compare import VERDICTS, PipelineFinding
+from wardround.audits.pipeline.compare import VERDICTS, PipelineFinding, PipelineReport
+from wardround.audits.pipeline.copies import PipelineCommand
 from wardround.audits.pipeline.readers import Output
-from wardround.audits.pipeline.report import PipelineReport
 from wardround.audits.pipeline.samples import PipelineSample, draw_samples, read_samples
 
 __all__ = [

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from wardround.audits.leaks import rounds_of
-from wardround.audits.pipeline.command import PipelineCommand, PipelineFailed, RunPipeline
 from wardround.audits.pipeline.compare import (
     LEAKS,
     VERDICTS,
@@ -22,6 +21,7 @@ from wardround.audits.pipeline.compare import (
     Change,
     Differences,
     PipelineFinding,
+    PipelineReport,
     Place,
     Verdict,
     differences,
@@ -33,6 +33,9 @@ from wardround.audits.pipeline.copies import (
     ROWS,
     Copies,
     CopyVariant,
+    PipelineCommand,
+    PipelineFailed,
+    RunPipeline,
     kept_copy,
     keys_in,
     linked_copy,
@@ -40,7 +43,6 @@ from wardround.audits.pipeline.copies import (
     unruled_files,
 )
 from wardround.audits.pipeline.readers import Output, ReadOutput, parse_reading, plain
-from wardround.audits.pipeline.report import PipelineReport
 from wardround.audits.pipeline.samples import PipelineSample, with_controls, write_samples
 from wardround.audits.swap import SwapTable, load_swap_table, write_swapped
 from wardround.audits.swap.files import files_below

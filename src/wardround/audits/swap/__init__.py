@@ -5,8 +5,6 @@ this package reads a spec of :mod:`wardround.records.sources`: what a spec gets 
 """
 
 from wardround.audits.swap.knowledge import SwapTable, load_swap_table, parse_swap_table, swap_sources
-from wardround.audits.swap.random_moments import random_moments
-from wardround.audits.swap.self_check import self_check
 from wardround.audits.swap.write import Clocks, SwapCounts, write_swapped
 
 __all__ = [
@@ -15,8 +13,6 @@ __all__ = [
     "SwapTable",
     "load_swap_table",
     "parse_swap_table",
-    "random_moments",
-    "self_check",
     "swap_sources",
     "write_swapped",
 ]

@@ -21,8 +21,7 @@ from wardround.tasks.benchmarks.families import FAMILIES, build_benchmark, optio
 from wardround.tasks.benchmarks.leaks import Leak, leak_check, names_its_answer, reclock
 from wardround.tasks.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum, question_of, render_prompt
 from wardround.tasks.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, TRACE_TASK, Task, get_task, list_tasks
-from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, TEXT_CASE_TASKS, build_text_cases
-from wardround.tasks.benchmarks.text_cases.build import CaseFiles
+from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, TEXT_CASE_TASKS, CaseFiles, build_text_cases
 from wardround.tasks.benchmarks.trace import build_trace
 
 __all__ = [

@@ -21,8 +21,7 @@ from wardround.tasks.benchmarks.ehrshot import build_ehrshot
 from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_aces_task, read_label_table, read_task_file
 from wardround.tasks.benchmarks.own.labelling import OwnTask
 from wardround.tasks.benchmarks.pipeline import BoundedOptions, BuildSettings
-from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, build_text_cases
-from wardround.tasks.benchmarks.text_cases.build import CaseFiles
+from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, CaseFiles, build_text_cases
 from wardround.tasks.benchmarks.trace import build_trace
 
 Files = Sequence[Path | str]

@@ -14,10 +14,11 @@ from wardround.audits import Compared
 from wardround.core import UserError, format_time, to_microseconds
 from wardround.records import Chart, SpanRole, Store, unplayed
 from wardround.tasks.benchmarks.agentehr import label_events
-from wardround.tasks.benchmarks.clinseek.definitions import CLINSEEK_TASKS
-from wardround.tasks.benchmarks.clinseek.other_futures import possible_questions, time_text
+from wardround.tasks.benchmarks.clinseek.build import question_source
+from wardround.tasks.benchmarks.clinseek.definitions import CLINSEEK_TASKS, RULES
+from wardround.tasks.benchmarks.clinseek.timeline import Timeline, ended_stay_rows, time_text
 from wardround.tasks.benchmarks.clinseek_mm.build import possible_film_questions
-from wardround.tasks.benchmarks.clinseek_mm.definitions import PUBLISHED_COUNTS, mm_name
+from wardround.tasks.benchmarks.clinseek_mm.examples import PUBLISHED_COUNTS, mm_name
 from wardround.tasks.benchmarks.drawing import choose_event
 from wardround.tasks.benchmarks.ehrshot.build import EhrShot
 from wardround.tasks.benchmarks.ehrshot.concepts import load_concepts, places_of
@@ -27,7 +28,7 @@ from wardround.tasks.benchmarks.leaks import draw_reason, hindsight_of
 from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import get_task
-from wardround.tools import Environment, EnvironmentOptions, Toolset, open_toolset
+from wardround.tools import Environment, EnvironmentOptions, open_toolset
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 # Answers of tools, retrieved evidence and candidates must be the same in another future of the same past.
@@ -101,14 +102,10 @@ def _candidate_calls(space: CandidateSpace) -> Iterator[Call]:
     """Yield calls of every tool with fixed words and some labels, and one SQL call for the table."""
     labels = space.labels.labels
     own = labels[:: max(1, len(labels) // _LABELS_PER_SPACE)]
-    for tool in _candidate_tools().names:
+    for tool in open_toolset("agentehr", more=("get_candidates",)).select(["candidate"]).names:
         for query in (*CANDIDATE_QUERIES, *own):
             yield tool, {"table_name": space.name, "query": query}
     yield "run_sql_query", {"sql_query": f'SELECT * FROM "{space.name}"'}
-
-
-def _candidate_tools() -> Toolset:
-    return open_toolset("agentehr", more=("get_candidates",)).select(["candidate"])
 
 
 def _differing(original: Environment, swapped: Environment, calls: list[Call]) -> Iterator[str]:
@@ -152,7 +149,7 @@ def differing_questions(store: Store, other: Store, moments: Moments) -> Compare
     """Compare every question of every task, and the AgentEHR event drawn for each subject."""
     compared = Compared()
     _compare(compared, store.spec.name, _ehrshot(store, moments), _ehrshot(other, moments))
-    _compare(compared, store.spec.name, _clinseek(store, moments), _clinseek(other, moments))
+    _compare(compared, store.spec.name, clinseek_questions(store, moments), clinseek_questions(other, moments))
     _compare(compared, store.spec.name, _films(store, moments), _films(other, moments))
     events, other_events = label_events(store), label_events(other)
     if not events:
@@ -243,8 +240,27 @@ def _deciding_columns(store: Store, task: str) -> str:
     return f"{stays.table}.{','.join(stays.ends)}"
 
 
-def _clinseek(store: Store, moments: Moments) -> QuestionSet:
-    settled, left_out, deciding_columns = possible_questions(store, moments)
+def clinseek_questions(store: Store, moments: Moments) -> QuestionSet:
+    """Return the questions of ClinSeek-Bench before each subject's moment."""
+    settings = BuildSettings()
+    sources = {name: question_source(name, store, settings, None) for name in RULES}
+    left_out = {name: reason for name, source in sources.items() if (reason := source.unavailable()) is not None}
+    sources = {name: source for name, source in sources.items() if name not in left_out}
+    settled: dict[Question, bool] = {}
+    subjects = set(store.subjects.tolist())
+    for subject, as_of in moments.items():
+        if subject not in subjects:
+            continue
+        timeline, now_us = Timeline(store, subject, "known_at"), to_microseconds(as_of)
+        ended_stays = ended_stay_rows(store.chart(subject, as_of))
+        for name, source in sources.items():
+            for question in source.questions(timeline):
+                if question.prediction_us <= now_us:
+                    times = f"{time_text(question.prediction_us)} with input from {time_text(question.curated_from)}"
+                    settled[name, question.subject, times] = question.settled_us <= now_us and (
+                        question.stay in ended_stays or not question.kind_is_late
+                    )
+    deciding_columns = {name: source.deciding_columns for name, source in sources.items()}
     return QuestionSet(
         settled=settled, left_out=left_out, tasks=tuple(CLINSEEK_TASKS), deciding_columns=deciding_columns
     )

@@ -26,8 +26,7 @@ from wardround.tasks.benchmarks.own.labelling import OwnTask
 from wardround.tasks.benchmarks.pipeline import BuildSettings
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import get_task
-from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, build_text_cases
-from wardround.tasks.benchmarks.text_cases.build import CaseFiles
+from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, CaseFiles, build_text_cases
 from wardround.tasks.benchmarks.trace import build_trace
 
 # Compare the records of a benchmark's people in two stores: one hash of all their rows, and row counts.

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from wardround.records import Policy, SpanRole, Store
+from wardround.core import format_time, from_microseconds
+from wardround.records import Chart, Policy, SpanRole, Store
 from wardround.records.rules import ALWAYS_TIME, Reference
 from wardround.records.shards import NEVER_TIME
 from wardround.records.specs import CodedRows
@@ -290,3 +291,23 @@ class QuestionSource(Protocol):
 
     def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
         """Return the question of a subject; None where there is none, which is counted by its reason."""
+
+
+def ended_stay_rows(chart: Chart) -> frozenset[str]:
+    """Return the row ids of the stays whose end a chart shows."""
+    row_ids: set[str] = set()
+    for role in (chart.spec.roles.admission, chart.spec.roles.stay, chart.spec.roles.emergency):
+        if role is not None and role.table in chart.table_names:
+            batch = chart.table(role.table).batch
+            ids = batch.column("row_id").to_pylist()
+            ends = {part for column in role.ends for part in column.split("|")} & set(batch.schema.names)
+            for name in ends:
+                row_ids.update(
+                    ids[row] for row in batch.column(name).is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
+                )
+    return frozenset(row_ids)
+
+
+def time_text(moment: int) -> str:
+    """Format a moment in microseconds."""
+    return format_time(from_microseconds(moment))

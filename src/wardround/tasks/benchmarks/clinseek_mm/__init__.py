@@ -4,8 +4,12 @@ Definitions: docs/clinseek-bench.md.
 """
 
 from wardround.tasks.benchmarks.clinseek_mm.build import build_clinseek_mm
-from wardround.tasks.benchmarks.clinseek_mm.definitions import CLINSEEK_MM_TASKS
-from wardround.tasks.benchmarks.clinseek_mm.examples import Conversion, MultimodalExample, write_examples
+from wardround.tasks.benchmarks.clinseek_mm.examples import (
+    CLINSEEK_MM_TASKS,
+    Conversion,
+    MultimodalExample,
+    write_examples,
+)
 from wardround.tasks.benchmarks.clinseek_mm.published import convert_ehrxqa, convert_medmod
 
 __all__ = [

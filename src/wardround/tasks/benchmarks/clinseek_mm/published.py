@@ -11,8 +11,17 @@ from typing import Any
 from wardround.core import UserError
 from wardround.records import Store
 from wardround.tasks.benchmarks.clinseek.timeline import HOUR, Span, Timeline
-from wardround.tasks.benchmarks.clinseek_mm.definitions import NO_CHANGE, PHENOTYPES
+from wardround.tasks.benchmarks.clinseek_mm.build import (
+    coded_phenotypes,
+    death_example,
+    died_by,
+    phenotype_example,
+    stay_around,
+    time_text,
+)
 from wardround.tasks.benchmarks.clinseek_mm.examples import (
+    NO_CHANGE,
+    PHENOTYPES,
     Conversion,
     Film,
     FilmIndex,
@@ -21,14 +30,6 @@ from wardround.tasks.benchmarks.clinseek_mm.examples import (
     image_role,
     studies,
     with_vocabulary,
-)
-from wardround.tasks.benchmarks.clinseek_mm.stand_in import (
-    coded_phenotypes,
-    death_example,
-    died_by,
-    phenotype_example,
-    stay_around,
-    time_text,
 )
 
 # ``train|valid|test.json`` are lists of questions with ``question``, ``value``, ``answer`` (a list), ``is_impossible``.

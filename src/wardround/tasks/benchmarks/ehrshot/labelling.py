@@ -13,12 +13,14 @@ import numpy as np
 from wardround.core import UserError
 from wardround.records import Policy, RowRole, Store
 from wardround.tasks.benchmarks.ehrshot.concepts import Places
-from wardround.tasks.benchmarks.ehrshot.record import FirstEvents, SubjectRecord, ask_before_results
-from wardround.tasks.benchmarks.ehrshot.rules import (
+from wardround.tasks.benchmarks.ehrshot.record import (
     DIAGNOSIS_DAYS,
     READMISSION_DAYS,
     UNKNOWN,
+    FirstEvents,
     LabelledQuestions,
+    SubjectRecord,
+    ask_before_results,
     icu_transfers,
     long_stays,
     new_diagnoses,

@@ -1,8 +1,15 @@
 """A user's own tasks, from a task file (questions and labels) or from a table of labels."""
 
 from wardround.tasks.benchmarks.own.family import OwnTasks, build_own, moment_comparison
-from wardround.tasks.benchmarks.own.label_table import LabelTable, read_aces_task, read_label_table
-from wardround.tasks.benchmarks.own.task_file import OWN_TASKS, OwnTaskMaker, add_task, read_task_file
+from wardround.tasks.benchmarks.own.files import (
+    OWN_TASKS,
+    LabelTable,
+    OwnTaskMaker,
+    add_task,
+    read_aces_task,
+    read_label_table,
+    read_task_file,
+)
 
 __all__ = [
     "OWN_TASKS",

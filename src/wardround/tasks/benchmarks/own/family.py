@@ -25,8 +25,8 @@ from wardround.tasks.benchmarks.own.labelling import (
     QuestionRule,
     RuleLabel,
     last_answers,
+    no_row_matches,
 )
-from wardround.tasks.benchmarks.own.rows import no_row_matches
 from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import Task, declare, must_be_free
