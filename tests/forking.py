@@ -30,7 +30,7 @@ from typing import Any, Self
 from effort import LONG
 
 LOADED = (
-    "wardround.cli.ending",
+    "wardround.cli.terminal",
     "wardround.cli.run",
     "wardround.cli.scores",
     "wardround.tasks.benchmarks",

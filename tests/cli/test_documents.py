@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.cli.main import COMMANDS
+from wardround.cli.main import COMMANDS, command_of
 from wardround.cli.parser import Parser
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -60,7 +59,7 @@ MENTIONED = sorted({(name_of(page), line) for page in PAGES for line in mentione
 @cache
 def parser_of(command: str) -> Parser:
     parser = Parser(prog=command)
-    importlib.import_module(COMMANDS[command][0]).configure(parser)
+    command_of(command)[0].configure(parser)
     return parser
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from wardround.cli import main as command_line
-from wardround.cli.ending import _how_to_go_on, printable_output, terminable
+from wardround.cli.terminal import _how_to_go_on, printable_output, terminable
 from wardround.core import Progress, TerminalProgress, printing
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from wardround.cli.main import main
 from wardround.cli.parser import Parser
-from wardround.cli.run_options import add_run_options, asked_settings
+from wardround.cli.run import add_run_options, asked_settings
 from wardround.core import Message, UserError, leaves
 from wardround.models import ModelOptions, Request
 from wardround.models.wire import encode_request

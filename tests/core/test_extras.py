@@ -15,7 +15,7 @@ from wardround.core import UserError, import_extra, needs_extra
 
 _DO_WITHOUT = {
     "agents/loop/context.py",  # a package of no extra
-    "cli/ending.py",  # a part of ours that was left out
+    "cli/terminal.py",  # a part of ours that was left out
     "core/registry.py",
     "core/prompts.py",  # a package that a plug-in names
     "tools/knowledge/page_text.py",  # reads pages without it

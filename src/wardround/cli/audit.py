@@ -34,7 +34,8 @@ from wardround.audits.pipeline import (
     read_samples,
 )
 from wardround.audits.swap import SwapTable, load_swap_table, swap_sources
-from wardround.cli.output import add_json_option, print_json
+from wardround.cli.parser import Command
+from wardround.cli.terminal import add_json_option, print_json
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.core import TerminalProgress, UserError, must_be_new, parse_time, user_codes_home
 from wardround.exports import differing_exports
@@ -483,3 +484,6 @@ def _samples(arguments: argparse.Namespace, store: Store) -> Iterator[tuple[int,
             yield number, parse_time(moment)
         except ValueError as error:
             raise UserError(f"{text!r} is not SUBJECT,TIME (for example 12345678,2150-01-31T08:00): {error}") from error
+
+
+AUDIT = Command(EXAMPLES, configure, run)

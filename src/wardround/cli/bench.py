@@ -10,17 +10,10 @@ from statistics import fmean
 from textwrap import fill
 from typing import Any
 
-from wardround.cli.bench_sharing import (
-    SHARE_EXAMPLES,
-    configure_rebuild,
-    configure_share,
-    rebuild_benchmark,
-    share_benchmark,
-)
-from wardround.cli.output import add_json_option, print_json, print_rows
-from wardround.cli.parser import add_executor_options
+from wardround.cli.parser import Command, add_executor_options
 from wardround.cli.scores import print_card, print_warnings
-from wardround.core import TerminalProgress, UserError
+from wardround.cli.terminal import add_json_option, print_json, print_rows
+from wardround.core import TerminalProgress, UserError, user_codes_home
 from wardround.exports.aces import AcesCounts
 from wardround.records import Store
 from wardround.reports.baseline_card import baseline_card
@@ -45,7 +38,74 @@ from wardround.tasks.benchmarks import (
 )
 from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS
 from wardround.tasks.benchmarks.own import OWN_TASKS
+from wardround.tasks.benchmarks.sharing import read_share, rebuild, share, write_share
 from wardround.tasks.scoring import trivial_scores
+
+# ``wardround bench share`` and ``rebuild``: a benchmark for another licensed site, without answers or record text.
+
+
+SHARE_EXAMPLES = """
+  wardround bench share bench --store store --out bench.json
+      ids, moments, splits, definitions and hashes; ids and moments are still under the data use agreement
+  wardround bench rebuild bench.json --store store --out bench-again
+      builds it here and prints a line on what differs, if anything
+  wardround bench rebuild sepsis.json --store store --given sepsis.csv --out bench-sepsis
+      with the files of one's own that it was built with, known by their hashes
+  wardround bench share bench-medr --out medr.json
+  wardround bench rebuild medr.json --given train.json test.json --out bench-medr
+      cases described in words: from their files, without a store
+"""
+
+
+def configure_share(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``share``."""
+    parser.add_argument("folder", type=Path, help="folder of a built benchmark")
+    parser.add_argument("--store", type=Path, help="folder of its store, whose records are hashed (not for text cases)")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+
+
+def configure_rebuild(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``rebuild``."""
+    parser.add_argument("file", type=Path, help="what bench share wrote")
+    parser.add_argument("--store", type=Path, help="folder of the store of the same records (not for text cases)")
+    parser.add_argument(
+        "--given", nargs="+", type=Path, default=[], metavar="FILE", help="files of your own it was built with"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
+
+
+def share_benchmark(arguments: argparse.Namespace) -> int:
+    """Write the benchmark without record text."""
+    benchmark, progress = Benchmark.open(arguments.folder), TerminalProgress()
+    try:
+        write_share(share(benchmark, _store(arguments), report=progress), arguments.out)
+    finally:
+        progress.close()
+    print(f"{len(benchmark.all_samples):,} samples without answers or record text: {arguments.out}")
+    return 0
+
+
+def rebuild_benchmark(arguments: argparse.Namespace) -> int:
+    """Rebuild the benchmark and compare."""
+    shared, progress = read_share(arguments.file), TerminalProgress()
+    try:
+        built = rebuild(
+            shared,
+            _store(arguments),
+            arguments.out,
+            given=arguments.given,
+            user_codes=user_codes_home(),
+            report=progress,
+        )
+    finally:
+        progress.close()
+    print(f"{len(built.all_samples):,} samples, the same byte for byte: {arguments.out}")
+    return 0
+
+
+def _store(arguments: argparse.Namespace) -> Store | None:
+    return None if arguments.store is None else Store.open(arguments.store)
+
 
 # ``wardround bench examples``: questions with pictures of EHRXQA's and MedMod's own files, as a manifest.
 
@@ -446,3 +506,6 @@ def _show_names(benchmark: Benchmark, tasks: list[Task]) -> None:
     more = ("listed", "reachable") if ceilings else ()
     header = ("task", "samples", *SPLITS, *strata, "candidates", "labels/sample", "unwinnable", *more)
     print_rows(header, rows)
+
+
+BENCH = Command(EXAMPLES, configure, run)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.cli.output import print_json
-from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
+from wardround.cli.parser import Command
+from wardround.cli.run import add_run_options, asked_settings, open_run, play
+from wardround.cli.terminal import print_json
 from wardround.core import TerminalProgress, UserError
 from wardround.core.settings import merged
 from wardround.learning import (
@@ -156,3 +157,6 @@ def _print(found: Evolution, bank: Bank, path: Path) -> None:
         print(
             f"{distinct:,} of them say something different: what says the same is served once, with its number of cases"
         )
+
+
+EVOLVE = Command(EXAMPLES, configure, run)

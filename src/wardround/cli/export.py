@@ -1,22 +1,37 @@
-"""``wardround export``: write a store, a chart, a benchmark's labels, a run's predictions or episodes for others."""
+"""``wardround export``: write a store, a chart, labels, predictions, episodes or bundles for other tools."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
-from wardround.cli import bundles, export_run
-from wardround.cli.output import add_json_option, print_json
-from wardround.cli.parser import add_action, moment
-from wardround.core import TerminalProgress, UserError
+from wardround import __version__
+from wardround.agents.stays import coded_roles
+from wardround.agents.stays.batch import StepsTable
+from wardround.cli.parser import Command, add_action, moment
+from wardround.cli.terminal import add_json_option, print_json
+from wardround.clinical.bundles import ActionType, bundle_text, bundles_of, carried_by, step_targets
+from wardround.clinical.bundles.files import END_OF_TIME, BundlesReport, write_bundles
+from wardround.core import Progress, TerminalProgress, UserError, printable
 from wardround.exports.aces import write_aces_labels
 from wardround.exports.meds import ExportReport, ExportSettings, export_meds
 from wardround.exports.parquet import write_chart_tables, write_store_tables
+from wardround.log import LogReader, Trajectory, atif_documents, conversations, episode_line, spans_document
 from wardround.records import Store
+from wardround.reports.inspect_log import write_inspect_logs
 from wardround.reports.predictions import write_meds_predictions
+from wardround.runs import RunFolder
+from wardround.runs.stays import store_score
 from wardround.tasks.benchmarks import Benchmark
 from wardround.tasks.benchmarks.meds_labels import meds_splits, write_meds_labels
+
+# Data sets, labels, predictions and tables.
+
 
 EXAMPLES = """
   wardround export meds --store store --out meds
@@ -102,9 +117,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     aces.add_argument("--out", type=Path, required=True, metavar="FILE", help="Parquet file of labels to make")
     for action in (data, labels, guesses, tables, aces):
         add_json_option(action)
-    export_run.configure(actions)
+    configure_episodes(actions)
     add_action(
-        actions, "bundles", bundles, "what became known hour by hour, and the decisions to predict: written or printed"
+        actions, "bundles", BUNDLES, "what became known hour by hour, and the decisions to predict: written or printed"
     )
 
 
@@ -120,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
         "tables": _tables,
         "aces": _aces,
     }
-    made.get(arguments.action, export_run.export_run)(arguments)
+    made.get(arguments.action, export_run)(arguments)
     return 0
 
 
@@ -134,7 +149,7 @@ def _data(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(report)
         return
-    _print(report)
+    _print_data(report)
     for assumption in store.manifest.get("assumptions", ()):
         print(assumption)
     if arguments.time == "event":
@@ -200,7 +215,7 @@ def _aces(arguments: argparse.Namespace) -> None:
     print(f"labels: {found.file}")
 
 
-def _print(report: ExportReport) -> None:
+def _print_data(report: ExportReport) -> None:
     counts = report.counts
     print(f"{report.subjects:,} subjects, {counts.events:,} events, {report.codes:,} codes: {report.folder}")
     splits = ", ".join(f"{name} {count:,}" for name, count in report.splits.items())
@@ -213,3 +228,177 @@ def _print(report: ExportReport) -> None:
         print(f"{counts.masked_births:,} dates of birth left out: the source sets them back to hide a great age")
     if counts.never_visible:
         print(f"{counts.never_visible:,} rows left out: no time is known at which they became known")
+
+
+# ``wardround export trajectories|conversations|atif|spans|inspect``: a run's episodes in formats of other programs.
+
+
+_Lines = Callable[[Trajectory], Iterator[dict[str, Any]]]
+EPISODE_EXAMPLES = """
+  wardround export trajectories --run run --out trajectories.jsonl
+  wardround export conversations --run run --out conversations.jsonl
+  wardround export atif --run run --out atif.jsonl
+  wardround export spans --run run --out spans.jsonl
+      OTLP in JSON, an episode a line; without any text, which is patient data, unless --content asks for it
+  wardround export inspect --run run --out logs
+      then: inspect view --log-dir logs
+"""
+LINES = {
+    "trajectories": "write episodes whole: message tree, turns, tools, notes (JSON lines)",
+    "conversations": "write a line for each branch of an episode, with the tools offered (JSON lines)",
+    "atif": "write branches in ATIF 1.8, which Harbor and NeMo read (JSON lines)",
+    "spans": "write OpenTelemetry GenAI spans (OTLP in JSON lines)",
+}
+
+
+def configure_episodes(actions: Any) -> None:
+    """Declare the exports of a run's episodes."""
+    for name, summary in {**LINES, "inspect": "write logs of Inspect (.eval), one a task, agent and model"}.items():
+        action = actions.add_parser(name, help=summary, examples=EPISODE_EXAMPLES)
+        action.add_argument("--run", type=Path, required=True, help="folder of the run")
+        what = "folder of the logs" if name == "inspect" else "file"
+        action.add_argument("--out", type=Path, required=True, help=f"{what} to make")
+        add_json_option(action)
+        if name == "spans":
+            action.add_argument("--content", action="store_true", help="with all texts: they are patient data")
+
+
+def export_run(arguments: argparse.Namespace) -> None:
+    """Write and print what was written."""
+    folder = RunFolder.open(arguments.run)
+    if arguments.action == "inspect":
+        counts = write_inspect_logs(folder, arguments.out)
+    else:
+        counts = {arguments.out.name: _write_lines(folder, _lines(arguments), arguments.out)}
+    if arguments.json:
+        print_json({"written": counts, "out": arguments.out})
+        return
+    one = "episodes" if arguments.action in ("inspect", "trajectories", "spans") else "branches"
+    for name, count in counts.items():
+        print(f"{name}: {count:,} {one}")
+    print(f"{arguments.action}: {arguments.out}")
+
+
+def _lines(arguments: argparse.Namespace) -> _Lines:
+    if arguments.action == "spans":
+        return lambda episode: iter([spans_document(episode, version=__version__, content=arguments.content)])
+    known: dict[str, _Lines] = {
+        "trajectories": lambda episode: iter([episode_line(episode)]),
+        "conversations": conversations,
+        "atif": partial(atif_documents, version=__version__),
+    }
+    return known[arguments.action]
+
+
+def _write_lines(folder: RunFolder, lines: _Lines, out: Path) -> int:
+    """Write the lines of every finished episode, one after the other."""
+    if out.exists():
+        raise UserError(f"{out} is there already; name another file")
+    progress = TerminalProgress()
+    count = 0
+    unfinished = out.with_name(f".{out.name}.unfinished")
+    with LogReader(folder.logs) as reader, unfinished.open("w", encoding="utf-8") as file:
+        finished = [entry.key for entry in reader.episodes() if entry.state == "finished"]
+        for done, key in enumerate(finished, start=1):
+            for line in lines(reader.trajectory(key)):
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                count += 1
+            progress(Progress(label="export", done=done, total=len(finished), unit="episodes"))
+    unfinished.replace(out)
+    progress.close()
+    return count
+
+
+# ``wardround export bundles``: a store or one chart, hour by hour, with the decisions to predict.
+
+
+BUNDLE_EXAMPLES = """
+  wardround export bundles --store store --out bundles
+      bundles/events.parquet: a row per event, with the hour in which it became known; bundles/targets.parquet: the
+      decisions (orders, specimens, procedures) until the next bundle
+  wardround export bundles --store store --out bundles --protocol protocol.toml
+      bundles/steps.parquet too: every bundle in words, and the predictions of TRACE's roles in code after it
+  wardround export bundles --store store --subject 12345678 --as-of "2150-01-31 08:00"
+      one chart's bundles in words, as a model reads them
+  wardround export bundles --store store --subject 12345678 --targets
+      the record to its end, with the decisions to predict after each bundle
+"""
+
+
+def configure_bundles(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--store", type=Path, required=True, help="folder of the store")
+    parser.add_argument("--out", type=Path, help="folder to write the whole store's bundles to")
+    parser.add_argument("--subject", help="subject whose bundles to print (the source's id)")
+    parser.add_argument(
+        "--as-of",
+        type=moment,
+        help="with --subject: as of when (a date means the end of that day); the end if left out",
+    )
+    parser.add_argument("--targets", action="store_true", help="with --subject: print the targets of every step too")
+    parser.add_argument(
+        "--protocol",
+        type=Path,
+        help="with --out: write every bundle's words and the coded roles' step too, by these rules",
+    )
+    add_json_option(parser)
+
+
+def export_bundles(arguments: argparse.Namespace) -> int:
+    """Write all bundles, or print a subject's."""
+    if (arguments.out is None) == (arguments.subject is None):
+        raise UserError("say where the whole store's bundles go (--out FOLDER) or whose to print (--subject ID)")
+    if arguments.protocol is not None and arguments.out is None:
+        raise UserError("--protocol belongs to --out FOLDER: the steps of the whole store")
+    store = Store.open(arguments.store)
+    if arguments.subject is None:
+        _write_bundles(store, arguments)
+    else:
+        _print_chart(store, arguments)
+    return 0
+
+
+def _write_bundles(store: Store, arguments: argparse.Namespace) -> None:
+    progress = TerminalProgress()
+    beside = []
+    if arguments.protocol is not None:
+        beside = [StepsTable(coded_roles(arguments.protocol, carried_by(store), store_score(store)))]
+    report = write_bundles(store, arguments.out, beside=beside, report=progress)
+    progress.close()
+    if arguments.json:
+        print_json(report)
+        return
+    _print_report(report)
+
+
+def _print_report(report: BundlesReport) -> None:
+    print(f"{report.subjects:,} subjects, {report.bundles:,} bundles, {report.events:,} events: {report.folder}")
+    print("events: " + ", ".join(f"{name} {count:,}" for name, count in report.kinds.most_common()))
+    for name in ActionType:
+        print(
+            f"targets {name}: {report.targets[name]:,}; {report.skipped[name]:,} steps have none,"
+            f" {report.visible[name]:,} decisions left out as they were on the chart already"
+        )
+    for type_name, why in report.without_targets.items():
+        print(f"no targets {type_name}: {why}")
+
+
+def _print_chart(store: Store, arguments: argparse.Namespace) -> None:
+    as_of = END_OF_TIME if arguments.as_of is None else arguments.as_of
+    stream = bundles_of(store.chart(store.subject_of(arguments.subject), as_of))
+    targets = step_targets(stream)
+    texts = [bundle_text(bundle) for bundle in stream]
+    wanted = [targets.of(place) if arguments.targets else {} for place in range(len(stream))]
+    if arguments.json:
+        print_json([{"text": text, "targets": its} for text, its in zip(texts, wanted, strict=True)])
+        return
+    for text, its in zip(texts, wanted, strict=True):
+        print(printable(text))
+        for name, concepts in its.items():
+            print(printable(f"  -> {name}: {'; '.join(concepts)}"))
+    if not texts:
+        print("nothing was known of this subject by then")
+
+
+EXPORT = Command(EXAMPLES, configure, run)
+BUNDLES = Command(BUNDLE_EXAMPLES, configure_bundles, export_bundles)

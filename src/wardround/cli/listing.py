@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import ADDITIONS, AGENTS, CONTEXT_POLICIES, kinds_read, list_agents
-from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.cli.parser import Command
+from wardround.cli.terminal import add_json_option, print_json, print_rows
 from wardround.core import Registry
 from wardround.models import MODELS, list_models
 from wardround.predictors import PREDICTORS
@@ -189,3 +190,6 @@ _LISTS: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "presets": _presets,
     "settings": _settings,
 }
+
+
+LIST = Command(EXAMPLES, configure, run)

@@ -9,33 +9,31 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from wardround import __version__
 
 if TYPE_CHECKING:
-    import argparse
-
-    from wardround.cli.parser import Parser
+    from wardround.cli.parser import Command, Parser
 
 STORIES: dict[str, dict[str, tuple[str, str]]] = {
     "make data": {
         "synth": ("wardround.cli.synth", "write a synthetic hospital (CSV files as MIMIC-IV has them)"),
-        "spec": ("wardround.cli.spec", "draft, check or show the spec of a source of your own"),
-        "ingest": ("wardround.cli.ingest", "read source files into a point-in-time store"),
-        "images": ("wardround.cli.images", "make tables of a release of images, to ingest with its records"),
+        "spec": ("wardround.cli.sources", "draft, check or show the spec of a source of your own"),
+        "ingest": ("wardround.cli.sources", "read source files into a point-in-time store"),
+        "images": ("wardround.cli.resources", "make tables of a release of images, to ingest with its records"),
         "export": ("wardround.cli.export", "write stores, charts, labels, answers or bundles for other tools"),
     },
     "ask and run": {
         "bench": ("wardround.cli.bench", "build, show, share or rebuild a benchmark"),
         "run": ("wardround.cli.run", "run agents on a benchmark, or continue a run"),
-        "grid": ("wardround.cli.grid", "run every method as one run; tables with paired tests"),
+        "grid": ("wardround.cli.compare", "run every method as one run; tables with paired tests"),
         "reproduce": ("wardround.cli.reproduce", "run a paper's table or figure and print it beside the paper's"),
     },
     "look": {
         "report": ("wardround.cli.report", "score a run and write its HTML report"),
         "compare": ("wardround.cli.compare", "compare runs sample by sample, with paired tests"),
-        "study": ("wardround.cli.study", "several runs of one file: comparison, tables and figures"),
+        "study": ("wardround.cli.compare", "several runs of one file: comparison, tables and figures"),
         "view": ("wardround.cli.view", "look at runs, episodes and records in a browser"),
         "list": ("wardround.cli.listing", "list sources, tables, tools, agents, tasks, settings and more"),
     },
@@ -50,15 +48,15 @@ STORIES: dict[str, dict[str, tuple[str, str]]] = {
     },
     "check": {
         "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
-        "doctor": ("wardround.cli.doctor", "show what is installed, what is missing and how to get it"),
+        "doctor": ("wardround.cli.installation", "show what is installed, what is missing and how to get it"),
     },
     "add": {
-        "codes": ("wardround.cli.codes", "code tables that wardround may not ship"),
-        "corpus": ("wardround.cli.corpus", "corpora of medical text"),
-        "models": ("wardround.cli.models", "imaging weights; a small language model, served here"),
+        "codes": ("wardround.cli.sources", "code tables that wardround may not ship"),
+        "corpus": ("wardround.cli.resources", "corpora of medical text"),
+        "models": ("wardround.cli.resources", "imaging weights; a small language model, served here"),
     },
 }
-"""The commands by story: module (imported only when used) and one line of help."""
+"""The commands by story: module, where each is a ``Command`` under its name in capitals, and one line of help."""
 COMMANDS = {name: said for commands in STORIES.values() for name, said in commands.items()}
 _COMPLETION = "--completion"
 
@@ -76,18 +74,6 @@ _WIDTH = 80
 """Columns of the written help."""
 
 
-class Command(Protocol):
-    """The interface of a command's module."""
-
-    EXAMPLES: str
-
-    def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments."""
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Run the command; return the exit status."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -97,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print(f"wardround {__version__}")
     if words[-1] in _HELP and (text := _written_help(words[:-1])):
         raise SystemExit(_print(text))  # as a parser does
-    from wardround.cli.ending import ended  # all else is imported where a command runs
+    from wardround.cli.terminal import ended  # all else is imported where a command runs
 
     return ended(_dispatch, words, is_process=argv is None)
 
@@ -140,26 +126,26 @@ def _written_help(words: Sequence[str]) -> str | None:
     return rest.partition("\n```\n")[0] if found else None
 
 
+def command_of(name: str) -> tuple[Command, str]:
+    """Import a command; return it and its line of help."""
+    from wardround.core.garbage import no_cycle_collection
+
+    module, summary = COMMANDS.get(name, ("wardround.cli.installation", "print a completion script for your shell"))
+    with no_cycle_collection():  # collecting again and again takes a sixth of the start
+        return getattr(importlib.import_module(module), name.lstrip("-").upper()), summary
+
+
 def loaded_command(name: str) -> tuple[Command, Parser]:
     """Return a command and its parser, with the options that every command has."""
     from wardround.cli.parser import Parser
 
-    module_name, summary = COMMANDS.get(name, ("wardround.cli.completion", "print a completion script for your shell"))
-    command = _loaded(module_name)
+    command, summary = command_of(name)
     description = summary[0].upper() + summary[1:] + "."
-    parser = Parser(prog=f"wardround {name}", description=description, examples=command.EXAMPLES)
+    parser = Parser(prog=f"wardround {name}", description=description, examples=command.examples)
     command.configure(parser)
     parser.add_argument(_SHARE, action="store_true", help="what is made is for your group too, not only for you")
     parser.add_argument(_PLUGIN, metavar="FILE", help="a Python file that registers what is named; may be repeated")
     return command, parser
-
-
-def _loaded(module_name: str) -> Command:
-    """Import a command's module without garbage collection: collecting again and again takes a sixth of the start."""
-    from wardround.core.garbage import no_cycle_collection
-
-    with no_cycle_collection():
-        return importlib.import_module(module_name)
 
 
 def _without_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:

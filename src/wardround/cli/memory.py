@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from wardround.cli import evolve
-from wardround.cli.evolve import checked, print_contamination
-from wardround.cli.output import add_json_option, print_json, print_rows
-from wardround.cli.parser import add_action
+from wardround.cli.evolve import EVOLVE, checked, print_contamination
+from wardround.cli.parser import Command, add_action
+from wardround.cli.terminal import add_json_option, print_json, print_rows
 from wardround.core import TerminalProgress, UserError
 from wardround.learning import (
     Construction,
@@ -206,7 +205,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "export": "write what is served as lines of JSON",
         "import": "take in what another bank exported",
     }
-    add_action(actions, "evolve", evolve, "run training samples and write what they taught into a bank")
+    add_action(actions, "evolve", EVOLVE, "run training samples and write what they taught into a bank")
     made = {name: actions.add_parser(name, help=summaries[name], examples=EXAMPLES) for name in summaries}
     for action in made.values():
         action.add_argument("bank", type=Path, help="file of the bank")
@@ -422,3 +421,6 @@ _ACTIONS: Mapping[str, tuple[Callable[[Bank, argparse.Namespace], int], bool]] =
     "export": (_export, False),
 }
 """By action: the function that runs it, and whether it writes."""
+
+
+MEMORY = Command(EXAMPLES, configure, run)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.cli.parser import Command
+from wardround.cli.terminal import add_json_option, print_json, print_rows
 from wardround.clinical.protocols import (
     GlobalProtocol,
     ProtocolDiff,
@@ -368,3 +369,6 @@ _ACTIONS: Mapping[str, Callable[[GlobalProtocol, argparse.Namespace], int]] = {
     "merge": _merge,
     "found": _found,
 }
+
+
+PROTOCOL = Command(EXAMPLES, configure, run)

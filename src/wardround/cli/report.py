@@ -12,8 +12,16 @@ from pathlib import Path
 from textwrap import fill
 
 from wardround.audits import AuditResult
-from wardround.cli.compare import print_no_difference
-from wardround.cli.scores import print_arms, print_card, print_comparisons, print_judge, print_subgroups, print_warnings
+from wardround.cli.parser import Command
+from wardround.cli.scores import (
+    print_arms,
+    print_card,
+    print_comparisons,
+    print_judge,
+    print_no_difference,
+    print_subgroups,
+    print_warnings,
+)
 from wardround.core import UserError, changed_plugins, must_be_new, private_folder
 from wardround.predictors import MANIFEST
 from wardround.reports import (
@@ -304,3 +312,6 @@ def print_summary(folder: RunFolder, summary: RunSummary, *, is_wide: bool = Fal
     if summary.card:
         print_card(summary.card, is_wide=is_wide)
         print_comparisons(summary.against_trivial, is_wide=is_wide)
+
+
+REPORT = Command(EXAMPLES, configure, run)

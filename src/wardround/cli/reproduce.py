@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
-from wardround.cli.output import print_rows
-from wardround.cli.run_options import add_run_options, asked_settings, check_workers, play
+from wardround.cli.parser import Command
+from wardround.cli.run import add_run_options, asked_settings, check_workers, play
+from wardround.cli.terminal import print_rows
 from wardround.core import UserError
 from wardround.reports.exhibits import (
     EXHIBITS,
@@ -130,3 +131,6 @@ def _list(paper: str | None, *, as_json: bool) -> int:
     else:
         print_rows(tuple(rows[0]), [tuple(row.values()) for row in rows])
     return 0
+
+
+REPRODUCE = Command(EXAMPLES, configure, run)

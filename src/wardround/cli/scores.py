@@ -85,6 +85,18 @@ def print_comparisons(comparisons: Sequence[Comparison], *, is_wide: bool) -> No
         print("smallest difference that so many patients would show in four of five studies (p < 0.05)")
 
 
+def print_no_difference(comparisons: Sequence[Comparison], folders: Sequence[RunFolder]) -> None:
+    """Explain differences of exactly 0: all samples have equal scores, as under the offline policy."""
+    found = [(row, row.test.difference) for row in comparisons]
+    same = [row for row, difference in found if not difference.estimate and not difference.low and not difference.high]
+    if not same:
+        return
+    of_rules = any("offline" in folder.settings.run.models for folder in folders)
+    why = ": the offline policy is a rule and does not read what a memory serves" if of_rules else ""
+    line = f"+0.000 in {len(same)} of {len(comparisons)} comparisons: the scores of every sample are the same{why}"
+    print(fill(line, 100, subsequent_indent="    "))
+
+
 # Curated input against evidence seeking, on the terminal.
 
 

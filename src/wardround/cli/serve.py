@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from wardround.cli import play
-from wardround.cli.mcp_options import (
+from wardround.cli.parser import (
     TOKEN_VARIABLE,
+    Command,
+    add_action,
     add_address_options,
     add_listening_options,
     address,
@@ -24,9 +25,9 @@ from wardround.cli.mcp_options import (
     listening,
     needs_mcp,
 )
-from wardround.cli.parser import add_action
 from wardround.core import (
     Sensitivity,
+    TerminalProgress,
     UserError,
     content_hash,
     imaging_models_home,
@@ -38,12 +39,13 @@ from wardround.core import (
 from wardround.models import DataUseGuard
 from wardround.models.guard import is_loopback
 from wardround.records import Store
-from wardround.runs import RunFolder, open_store
+from wardround.runs import RunFolder, RunSettings, open_store, start
 from wardround.tasks.benchmarks import Benchmark
-from wardround.tools import Environment, EnvironmentOptions, default_toolset
+from wardround.tools import AID_NAMES, TOOLSETS, Aids, Environment, EnvironmentOptions, default_toolset
 from wardround.tools.imaging import ImageSettings, Imaging, open_images
 from wardround.tools.knowledge import Knowledge, KnowledgeSettings
 from wardround.tools.retrieval import EncoderConfig, open_encoder
+from wardround.tools.toolset import USUAL
 
 if TYPE_CHECKING:
     from wardround.serve import Listening
@@ -181,7 +183,6 @@ def _must_be_origin(origin: str) -> None:
 # ``wardround serve``: a chart's tools for outside agents, the cards of a run for a hospital's system.
 
 
-_TOKEN_VARIABLE = "WARDROUND_TOKEN"
 EXAMPLES = """
   wardround serve mcp --store store --subject 12345678 --as-of "2150-01-31 08:00"
       one chart on standard input and output, for an MCP client that starts this command
@@ -199,7 +200,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_mcp(protocols.add_parser("mcp", help="a chart's tools, for outside agents", examples=EXAMPLES))
     cards = protocols.add_parser("cds-hooks", help="cards of a finished run, by CDS Hooks 2.0", examples=CDS_EXAMPLES)
     configure_cds(cards)
-    add_action(protocols, "play", play, "episodes of a benchmark, for an outside agent; recorded and scored")
+    add_action(protocols, "play", PLAY, "episodes of a benchmark, for an outside agent; recorded and scored")
 
 
 def _configure_mcp(parser: argparse.ArgumentParser) -> None:
@@ -298,10 +299,10 @@ def _serve_mcp(arguments: argparse.Namespace) -> int:
             token = str(line["token"])
             tokens.issue(session(str(line["subject_id"]), str(line["as_of"]), _holder(token, line.get("name"))), token)
     elif arguments.subject is not None and arguments.as_of is not None:
-        given = os.environ.get(_TOKEN_VARIABLE)
+        given = os.environ.get(TOKEN_VARIABLE)
         token = given or secrets.token_urlsafe(32)
         tokens.issue(session(arguments.subject, arguments.as_of, _holder(token)), token)
-        shown = f"as in {_TOKEN_VARIABLE}" if given else token
+        shown = f"as in {TOKEN_VARIABLE}" if given else token
         print(f"token (for {arguments.token_hours:g} hours): {shown}", file=sys.stderr)
     else:
         raise UserError("serving over HTTP needs --charts FILE, or --subject and --as-of")
@@ -334,7 +335,7 @@ def _holder(token: str, name: object = None) -> str:
 def _client_configuration(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the configuration of common MCP clients: a command to start, or an address, without the token."""
     if arguments.http:
-        token = f"Bearer ${{{_TOKEN_VARIABLE}}}"
+        token = f"Bearer ${{{TOKEN_VARIABLE}}}"
         server = {"type": "http", "url": listening(arguments).url, "headers": {"Authorization": token}}
         return {"mcpServers": {"wardround": server}}
     if arguments.subject is None or arguments.as_of is None:
@@ -369,3 +370,95 @@ def _charts(path: Path) -> list[dict[str, Any]]:
         if not isinstance(line["subject_id"], int):
             raise UserError(f"{str(path)!r}: the subject_id {line['subject_id']!r} is not a whole number")
     return lines
+
+
+# ``wardround serve play``: outside agents run episodes over MCP, recorded and scored like ours.
+
+
+PLAY_EXAMPLES = """
+  wardround serve play --benchmark bench --store store --task diagnoses --limit 5 --name my-agent --out played
+      writes played/handout.jsonl: prompt, address and token of each episode; ends when all are finished
+  wardround serve play --benchmark bench --store store --stdio --limit 1 --name my-agent --out played
+      serves one episode on standard input and output (the MCP prompt `task` holds the question)
+  wardround serve play --benchmark bench --store store --toolset clinseek --limit 1 --name my-agent --out played
+      with the tools that seek evidence in corpora too: those of wardround corpus list, or of --library
+  wardround serve play --resume played
+  wardround report played
+"""
+
+
+def configure_play(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--benchmark", type=Path, help="folder of a built benchmark")
+    parser.add_argument("--store", type=Path, help="folder of the store it was built from")
+    parser.add_argument("--out", type=Path, help="folder of the new run")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was played")
+    parser.add_argument("--name", default="outside", help="what to call the agent in tables")
+    parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
+    parser.add_argument("--split", default="test", choices=["train", "dev", "test"], help="which samples")
+    parser.add_argument("--sample", nargs="+", default=[], metavar="ID", help="only these samples, by id")
+    parser.add_argument(
+        "--aids",
+        nargs="+",
+        default=["all"],
+        choices=["all", "none", *AID_NAMES],
+        help="what is done for a language model beyond the papers' tools",
+    )
+    parser.add_argument("--toolset", choices=TOOLSETS.names, default=USUAL, help="which tools are offered")
+    parser.add_argument("--tool", nargs="+", default=[], help="offer these tools too (wardround list tools)")
+    parser.add_argument("--library", type=Path, help="folder of corpora (default: those of wardround corpus list)")
+    parser.add_argument("--limit", type=int, help="at most this many samples per task")
+    parser.add_argument("--stdio", action="store_true", help="serve one episode on standard input and output")
+    add_listening_options(parser)
+    parser.add_argument("--together", type=int, default=100, help="episodes open at once")
+    parser.add_argument("--calls", type=int, default=200, help="tool calls an episode may use")
+    parser.add_argument("--episode-seconds", type=float, help="wall time an episode may use from its first call")
+
+
+def run_play(arguments: argparse.Namespace) -> int:
+    """Hand out episodes, wait for their end, print the results."""
+    with needs_mcp():
+        from wardround.serve import PlayedRun, PlaySettings, SessionLimits
+    folder = RunFolder.open(arguments.resume) if arguments.resume else _new_run(arguments)
+    progress = TerminalProgress()
+    settings = PlaySettings(
+        listening=listening(arguments),
+        token_seconds=arguments.token_hours * 3600,
+        together=arguments.together,
+        limits=SessionLimits(calls=arguments.calls, seconds=arguments.episode_seconds),
+    )
+    game = PlayedRun(folder, settings, progress)
+    if arguments.stdio:
+        asyncio.run(game.over_stdio())
+        return 0
+    print(f"handout: {folder.path / 'handout.jsonl'}  (tokens open charts: keep it private)", file=sys.stderr)
+    asyncio.run(game.over_http())
+    progress.close()
+    print(f"all episodes finished; see them with: wardround report {folder.path}")
+    return 0
+
+
+def _new_run(arguments: argparse.Namespace) -> RunFolder:
+    missing = [name for name in ("benchmark", "store", "out") if getattr(arguments, name) is None]
+    if missing:
+        raise UserError(f"a new game needs {', '.join('--' + name for name in missing)} (or --resume RUN)")
+    settings = RunSettings.of(
+        benchmark=str(arguments.benchmark),
+        store=str(arguments.store),
+        tasks=tuple(arguments.task),
+        split=arguments.split,
+        limit=arguments.limit,
+        agents=(arguments.name,),
+        models=("outside",),
+        samples=tuple(arguments.sample),
+        toolset=arguments.toolset,
+        tools=tuple(arguments.tool),
+        library=library_of(arguments.library),
+        aids=Aids.named(arguments.aids),
+        plugins=tuple(arguments.plugin),
+    )
+    return start(arguments.out, settings, outside=True)
+
+
+SERVE = Command(EXAMPLES, configure, run)
+PLAY = Command(PLAY_EXAMPLES, configure_play, run_play)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from wardround.cli.output import add_json_option, print_json
+from wardround.cli.parser import Command
+from wardround.cli.terminal import add_json_option, print_json
 from wardround.clinical.bundles import carried_by
 from wardround.clinical.protocols import read_protocol, unknown_in_streams
 from wardround.core import TerminalProgress, private_folder
@@ -168,3 +169,6 @@ def _replay(arguments: argparse.Namespace) -> int:
     else:
         print(f"{count:,} lines: {arguments.out}")
     return 0
+
+
+STREAM = Command(EXAMPLES, configure, run)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from wardround.cli.parser import Command
 from wardround.clinical.protocols import Planting, read_planting, read_protocol
 from wardround.core import TerminalProgress, UserError
 from wardround.synth import DIALECTS, planted_rules, synthesize, synthesize_as, time_zone_of
@@ -113,3 +114,6 @@ def _draw(folder: Path) -> None:
     count = write_films(folder, report=progress)
     progress.close()
     print(f"{count:,} chest radiographs drawn: {folder / 'cxr' / 'files'}")
+
+
+SYNTH = Command(EXAMPLES, configure, run)

@@ -1,4 +1,4 @@
-"""``wardround train``: export training data, fine-tune, compare, and serve the training world."""
+"""``wardround train``: training data of runs, fine-tuning, a trainer's world, classical predictors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
-from wardround.cli import predict
-from wardround.cli.output import add_json_option, print_json, print_rows
-from wardround.cli.parser import add_action, port
-from wardround.core import TerminalProgress, UserError, needs_extra
+from wardround.cli.parser import Command, add_action, port
+from wardround.cli.run import add_flag
+from wardround.cli.terminal import add_json_option, print_json, print_rows
+from wardround.core import TerminalProgress, UserError, leaves, needs_extra
 from wardround.learning import (
     FORMATS,
     BaseWeights,
@@ -31,8 +31,12 @@ from wardround.learning import (
 )
 from wardround.learning.rewards import RewardKind
 from wardround.learning.world import MOST_CALLS, World, WorldSettings
+from wardround.predictors import FitRow, PredictorSettings, fit_predictors
+from wardround.records import Store
+from wardround.reports import predictor_rows
 from wardround.runs import RunFolder
-from wardround.tasks.scoring import PairedTest
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.scoring import PairedTest, render_classes
 
 # ``wardround train env`` and ``reward``: the training environment for a trainer's policy, in the trainer's form.
 
@@ -194,7 +198,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_env(env)
     reward = actions.add_parser("reward", help="print the reward of an answer", examples=WORLD_EXAMPLES)
     configure_reward(reward)
-    add_action(actions, "predictors", predict, "fit the classical baselines on a benchmark whose tasks have classes")
+    add_action(actions, "predictors", PREDICTORS, "fit the classical baselines on a benchmark whose tasks have classes")
     compare = actions.add_parser("compare", help="compare two runs in how a model used its tools", examples=EXAMPLES)
     compare.add_argument("before", type=Path, help="folder of the run before training")
     compare.add_argument(
@@ -422,3 +426,95 @@ def _p_value(test: PairedTest) -> str:
     if test.p_value is None:
         return ""
     return f"{test.p_value:.4f}" if test.p_value >= 0.0001 else "<0.0001"
+
+
+# ``wardround train predictors``: the classical baselines on a benchmark, with EHRSHOT's few-shot protocol.
+
+
+PREDICTORS_EXAMPLES = """
+  wardround train predictors --benchmark bench --store store --out run
+      both count baselines on every task with classes, 1 to 256 samples per class and all of them, five replicates
+  wardround train predictors --benchmark bench --store store --out run --predictor count-lr --shots all \\
+      --task lab_anemia
+  wardround train predictors --benchmark bench --store store --out run --predictor clmbr-lr \\
+      --representations clmbr.parquet
+  wardround train predictors --benchmark bench --store store --out run-ehrshot --gbm-grid ehrshot \\
+      --without-valued-events --final-iterations 100 --ties first
+      as EHRSHOT's code does it
+
+The same command goes on where it was interrupted. With --out of a run of agents on the same benchmark,
+`wardround report` shows both.
+"""
+
+
+def configure_predictors(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--benchmark", type=Path, required=True, help="folder of a benchmark with class tasks")
+    parser.add_argument("--store", type=Path, required=True, help="folder of the store it was built from")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results; may be that of a run")
+    parser.add_argument("--task", nargs="+", default=[], metavar="TASK", help="only these tasks")
+    parser.add_argument("--processes", type=int, default=1, help="processes that count events and fit")
+    _add_predictor_options(parser)
+    add_json_option(parser)
+
+
+def _add_predictor_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the settings of fits: a flag for each common one, and two that switch a part off."""
+    group = parser.add_argument_group("predictors")
+    for leaf in leaves(PredictorSettings):
+        if leaf.setting.flag:
+            add_flag(group, leaf)
+    group.add_argument(
+        "--no-hierarchy", action="store_true", help="count an event for its own code only, not for its ancestors"
+    )
+    group.add_argument(
+        "--without-valued-events", action="store_true", help="leave out events with a value, as EHRSHOT's counts do"
+    )
+
+
+def predictor_settings(arguments: argparse.Namespace) -> PredictorSettings:
+    """Return the settings given by the options."""
+    given = {leaf.name: getattr(arguments, leaf.name) for leaf in leaves(PredictorSettings) if leaf.name in arguments}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if given.get("representations"):
+        given["representations"] = str(Path(given["representations"]).resolve())
+    return PredictorSettings(
+        **given,
+        tasks=tuple(arguments.task),
+        hierarchy="none" if arguments.no_hierarchy else "auto",
+        valued_events=not arguments.without_valued_events,
+    )
+
+
+def run_predictors(arguments: argparse.Namespace) -> int:
+    """Fit, and print the table of fits on all samples."""
+    if arguments.processes < 1:
+        raise UserError("--processes must be at least 1")
+    progress = TerminalProgress()
+    rows = fit_predictors(
+        Store.open(arguments.store),
+        Benchmark.open(arguments.benchmark),
+        arguments.out,
+        predictor_settings(arguments),
+        processes=arguments.processes,
+        report=progress,
+    )
+    progress.close()
+    if arguments.json:
+        print_json([row.to_json() for row in rows])
+        return 0
+    print_predictions(rows)
+    print(f"\n{len(rows):,} fits: {arguments.out}")
+    return 0
+
+
+def print_predictions(rows: list[FitRow]) -> None:
+    """Print a table of the fits on all samples, or on the largest number, and how many did not converge."""
+    print(render_classes(predictor_rows(rows)))
+    stopped = sum(not row.converged for row in rows)
+    if stopped:
+        print(f"{stopped:,} of {len(rows):,} fits ended at the solver's limit of iterations")
+
+
+TRAIN = Command(EXAMPLES, configure, run)
+PREDICTORS = Command(PREDICTORS_EXAMPLES, configure_predictors, run_predictors)

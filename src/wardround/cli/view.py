@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wardround.cli.mcp_options import TOKEN_VARIABLE, add_address_options, address, guarding_token
+from wardround.cli.parser import TOKEN_VARIABLE, Command, add_address_options, address, guarding_token
 from wardround.core import TerminalProgress, UserError, needs_extra
 from wardround.stream import is_stream
 
@@ -110,3 +110,6 @@ def _marks(arguments: argparse.Namespace, runs: list[ViewedRun]) -> MarksFile | 
     if not arguments.marks.is_file():
         raise UserError(f"no marks in {str(arguments.marks)!r}; a review with --blinded makes the file")
     return MarksFile(arguments.marks, runs)
+
+
+VIEW = Command(EXAMPLES, configure, run)

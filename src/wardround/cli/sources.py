@@ -1,20 +1,202 @@
-"""``wardround ingest``: read source files into a point-in-time store."""
+"""``wardround spec``, ``codes`` and ``ingest``: describe a source, give codes words, read files into a store."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from wardround.cli.output import add_json_option, print_json
-from wardround.cli.parser import add_executor_options
-from wardround.core import TerminalProgress, UserError, duration_text
+from wardround.audits.own import knowledge_questions, read_knowledge
+from wardround.cli.parser import Command, add_executor_options
+from wardround.cli.terminal import add_json_option, print_json, print_rows
+from wardround.clinical.codes import add_user_codes, how_to_add, user_codes
+from wardround.clinical.codes.user_codes import KINDS
+from wardround.core import TerminalProgress, UserError, duration_text, user_codes_home, write_atomically
 from wardround.records import SOURCES, IngestReport, IngestSettings, SourceSpec, ingest, load_source_spec
+from wardround.records.drafts import NOT_TAKEN, draft_spec
 from wardround.records.ingest import ingest_database
 from wardround.records.reading import Database
+from wardround.records.rules import NEVER
+from wardround.records.sources.meds import describe_codes
+from wardround.records.specs import ROLES, spec_problems, spec_schema
 
-EXAMPLES = """
+# ``wardround spec``: draft, check and show the spec of a source of your own.
+
+
+SPEC_EXAMPLES = """
+  wardround spec init hospital --out hospital.toml
+  wardround spec check hospital.toml
+  wardround spec show hospital.toml
+  wardround spec show mimiciv
+  wardround spec knowledge hospital.toml --out hospital.knowledge.toml
+  wardround spec knowledge hospital.toml --check hospital.knowledge.toml
+  wardround spec schema > source-spec.schema.json
+"""
+
+
+def configure_spec(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    commands = parser.add_subparsers(dest="action", required=True)
+    init = commands.add_parser("init", help="draft a spec from a folder of CSV, TSV, Parquet or JSON lines files")
+    init.add_argument("folder", type=Path, help="folder of the files")
+    init.add_argument("--out", type=Path, help="file to write (default: print)")
+    check = commands.add_parser("check", help="check a spec, or list the open questions of a draft")
+    check.add_argument("spec", help="a spec file, a folder of them, or a source's name")
+    commands.add_parser("schema", help="print the JSON Schema of spec files, for editors")
+    show = commands.add_parser("show", help="print a spec's tables, clocks and roles")
+    show.add_argument("spec", help="a spec file, a folder of them, or a source's name")
+    knowledge = commands.add_parser(
+        "knowledge", help="ask somebody else when each row and column could be read, for the audits"
+    )
+    knowledge.add_argument("spec", help="a spec file, a folder of them, or a store's spec folder")
+    way = knowledge.add_mutually_exclusive_group()
+    way.add_argument("--out", type=Path, help="file to write the questions to (default: print)")
+    way.add_argument("--check", type=Path, metavar="FILE", help="check whether the answers in this file can be used")
+
+
+def run_spec(arguments: argparse.Namespace) -> int:
+    """Run the action: draft, check or show."""
+    if arguments.action == "init":
+        return _init(arguments.folder, arguments.out)
+    if arguments.action == "knowledge":
+        return _knowledge(load_source_spec(arguments.spec), arguments.out, arguments.check)
+    if arguments.action == "check":
+        return _check(arguments.spec)
+    if arguments.action == "schema":
+        print(json.dumps(spec_schema(), indent=2))
+        return 0
+    _show(load_source_spec(arguments.spec))
+    return 0
+
+
+def _init(folder: Path, out: Path | None) -> int:
+    text = draft_spec(folder)
+    status = _written(text, out, f"answer every TODO in it, then run: wardround spec check {out}")
+    for line in text.splitlines() if out is not None else ():
+        if line.startswith(NOT_TAKEN):
+            print(line.removeprefix("# "))
+    return status
+
+
+def _written(text: str, out: Path | None, then: str) -> int:
+    """Print a text, or write it to a new file and print the next step."""
+    if out is None:
+        print(text)
+        return 0
+    if out.exists():
+        raise UserError(f"{out}: exists already; choose another file or remove it")
+    write_atomically(out, text)
+    print(f"{out}: {then}")
+    return 0
+
+
+def _knowledge(spec: SourceSpec, out: Path | None, check: Path | None) -> int:
+    if check is None:
+        return _written(knowledge_questions(spec), out, "give it to somebody who did not write the spec")
+    read_knowledge(check, spec)
+    print(f"{check}: every question about {spec.name!r} is answered")
+    return 0
+
+
+def _check(spec: str) -> int:
+    problems = spec_problems(spec)
+    for problem in problems:
+        print(problem)
+    if problems:
+        print(f"{len(problems)} problems")
+        return 1
+    print(f"{spec}: no problem found; every clock is declared")
+    tables = load_source_spec(spec).tables.values()
+    hidden = [f"{table.name}.{column}" for table in tables for column, rule in table.late.items() if rule == NEVER]
+    if hidden:
+        print(f"never shown until a rule says when: {', '.join(hidden)}")
+    return 0
+
+
+def _show(spec: SourceSpec) -> None:
+    print(f"{spec.name}: {spec.title} ({spec.sensitivity}), {len(spec.tables)} tables\n")
+    clocks = [
+        (table.name, ", ".join(table.row_key), str(table.event_time), str(table.available_at))
+        for table in spec.tables.values()
+    ]
+    print_rows(("table", "key", "event_time", "available_at"), clocks)
+    late = [(table.name, column, str(rule)) for table in spec.tables.values() for column, rule in table.late.items()]
+    if late:
+        print()
+        print_rows(("table", "late column", "known at"), late)
+    print()
+    print_rows(("role", "played by", "what it is"), [(role, _played(spec, role), what) for role, what in ROLES.items()])
+
+
+def _played(spec: SourceSpec, role: str) -> str:
+    """Return the tables of a role."""
+    found = getattr(spec.roles, role)
+    several = found if isinstance(found, tuple) else (found,) if found is not None else ()
+    return ", ".join(role.table for role in several) or "-"
+
+
+# ``wardround codes``: code tables that wardround may not ship, and words for the codes of MEDS data sets.
+
+
+CODES_EXAMPLES = """
+  wardround codes show
+  wardround codes add icd9-procedures prref_2015.csv
+  wardround codes add drug-atc mimic_drug_to_atc.csv.gz
+  wardround codes describe meds --from mimic/hosp/d_labitems.csv.gz mimic/icu/d_items.csv.gz --out words
+  wardround ingest meds words meds --store store      the first folder that has codes wins
+  wardround codes describe ehrshot_meds --from athena/CONCEPT.csv --out words
+"""
+
+
+def configure_codes(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    add = actions.add_parser("add", help="check a file and keep its table", examples=CODES_EXAMPLES)
+    add.add_argument("kind", choices=sorted(KINDS), help="what the table maps")
+    add.add_argument("file", type=Path, help="the file as its publisher gives it, gzipped or not")
+    describe = actions.add_parser("describe", help="give a MEDS data set's codes words", examples=CODES_EXAMPLES)
+    describe.add_argument("folder", type=Path, help="folder of the MEDS data set")
+    describe.add_argument(
+        "--from",
+        dest="dictionaries",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="code,description; MIMIC's d_labitems, d_items, d_icd_*; Athena's CONCEPT.csv; the first that knows wins",
+    )
+    describe.add_argument("--out", type=Path, required=True, help="folder to write metadata/codes.parquet into")
+    actions.add_parser("show", help="list present tables, and how to get the others", examples=CODES_EXAMPLES)
+
+
+def run_codes(arguments: argparse.Namespace) -> int:
+    """Add code tables, or list them."""
+    home = user_codes_home()
+    if arguments.action == "add":
+        added = add_user_codes(arguments.kind, arguments.file, home)
+        print(f"{added.kind}: {added.rows:,} rows of {added.file} ({added.format}), sha256 {added.sha256[:16]}…")
+        print("stores and benchmarks built from now on use it")
+        return 0
+    if arguments.action == "describe":
+        found = describe_codes(arguments.folder, arguments.dictionaries, arguments.out)
+        print(f"{found.after:,} of {found.codes:,} codes have words, {found.before:,} had: {found.path}")
+        return 0
+    rows = []
+    for kind in sorted(KINDS):
+        present = user_codes(home).get(kind)
+        rows.append(
+            (kind, KINDS[kind].title, f"{present.rows:,} rows, {present.file}" if present else how_to_add(kind))
+        )
+    print_rows(("kind", "what", "here"), rows)
+    return 0
+
+
+# ``wardround ingest``: read source files into a point-in-time store.
+
+
+INGEST_EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
   wardround ingest mimiciv mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2 --store store
   wardround ingest mimiciv mimic-iv-3.1 --store store --coding-lag-days 14
@@ -32,7 +214,7 @@ _MOST_NAMES = 8
 _MOST_REASONS = 5
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_ingest(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     kinds_of = f"{', '.join(SOURCES.names)}, or spec files of your own (with --spec it is left out)"
     parser.add_argument("source", nargs="?", help=f"what kind of records: {kinds_of}")
@@ -73,7 +255,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_ingest(arguments: argparse.Namespace) -> int:
     """Ingest; print what was read, quarantined and missing."""
     progress = TerminalProgress()
     settings = IngestSettings(
@@ -97,7 +279,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report)
     else:
-        _print(report, every_column=arguments.fill)
+        _print_ingest(report, every_column=arguments.fill)
     lost = any(report.quarantined.values()) or report.emptied_cells
     return 1 if lost or report.needed_tables or report.empty_files else 0
 
@@ -119,7 +301,7 @@ def _input(arguments: argparse.Namespace) -> tuple[SourceSpec, tuple[Path, ...]]
     return source, given
 
 
-def _print(report: IngestReport, *, every_column: bool) -> None:
+def _print_ingest(report: IngestReport, *, every_column: bool) -> None:
     """Print what was ingested and what was not."""
     rows = sum(report.rows.values())
     print(f"{report.subjects:,} subjects, {rows:,} rows in {len(report.rows)} tables: {report.store}")
@@ -201,3 +383,8 @@ def _print_set_aside(report: IngestReport) -> None:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{', '.join(names[:_MOST_NAMES])}{more}"
+
+
+SPEC = Command(SPEC_EXAMPLES, configure_spec, run_spec)
+CODES = Command(CODES_EXAMPLES, configure_codes, run_codes)
+INGEST = Command(INGEST_EXAMPLES, configure_ingest, run_ingest)
