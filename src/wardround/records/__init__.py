@@ -15,8 +15,7 @@ from wardround.records.ingest.sections import admission_sections
 from wardround.records.specs.roles import ImageRole, MomentRole, PersonRole, Roles, RowRole, SpanRole, unplayed
 from wardround.records.specs.spec import SourceSpec, TableSpec
 from wardround.records.specs.spec_file import SOURCES, list_sources, load_source_spec
-from wardround.records.store import Store
-from wardround.records.text_cases import TEXT_CASE_SOURCE, NoRecords, TextCaseRecord
+from wardround.records.store import TEXT_CASE_SOURCE, NoRecords, Store, TextCaseRecord
 
 __all__ = [
     "SOURCES",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from wardround.records.shards.layout import (
     PENDING,
     PUBLISHED,
     SPEC_FOLDER,
+    STORE_VERSION,
     SUBJECT_KEYS,
     SUBJECTS,
     TableLayout,
@@ -298,3 +299,46 @@ def _no_rows(layout: TableLayout) -> pa.RecordBatch:
     clocks += [group.clock for group in layout.late if group.clock.startswith(LATE)]
     schema = pa.schema([("row_id", pa.string()), *fields, *((name, pa.timestamp("us")) for name in clocks)])
     return pa.RecordBatch.from_pylist([], schema=schema)
+
+
+# Text cases: published reports and examination questions without a patient's record. Their runs still have a store, one
+# without subjects, so that code that needs a chart fails with one clear line.
+
+
+TEXT_CASE_SOURCE = "text-cases"
+"""Source name of all text cases: one report is one subject in every benchmark."""
+_SPEC = SourceSpec(
+    name=TEXT_CASE_SOURCE,
+    title="Cases told in words, without records",
+    sha256="",
+    tables={},
+    dictionaries={},
+    order=(),
+    files={},
+    sensitivity="open",
+)
+_MANIFEST: dict[str, Any] = {"version": STORE_VERSION, "digest": "", "tables": {}, "files": {}, "assumptions": []}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCaseRecord:
+    """One text case. ``subject_id``: number of its report or question."""
+
+    subject_id: int
+    text: str
+
+
+class NoRecords(Store):
+    """The store of a benchmark of text cases: without subjects, tables or charts."""
+
+    def __init__(self) -> None:
+        self.path = Path()
+        self.spec = _SPEC
+        self.manifest = _MANIFEST
+        self.table_names = ()
+        self.digest = ""
+        self.subjects = np.empty(0, np.int64)
+        self._dictionaries = {}
+        self._shards = []
+        self._people = {}
+        self._layouts = {}

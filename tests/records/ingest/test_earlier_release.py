@@ -18,7 +18,7 @@ from wardround.audits import check_store
 from wardround.cli.main import main
 from wardround.core import RecordError, UserError
 from wardround.records import IngestReport, IngestSettings, Store, ingest
-from wardround.records.ingest.lineage import Lineage
+from wardround.records.ingest.plan import Lineage
 from wardround.records.shards.layout import CHANGES
 
 SHARDS = 3

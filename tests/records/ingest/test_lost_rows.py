@@ -12,8 +12,7 @@ import pytest
 
 from records.small_source import SPEC, small_spec
 from wardround.records import SourceSpec
-from wardround.records.ingest.bucket_files import BucketWriter, bucket_file, read_bucket
-from wardround.records.ingest.buckets import _needed, _required
+from wardround.records.ingest.buckets import BucketWriter, _needed, _required, bucket_file, read_bucket
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
 from wardround.records.ingest.joins import LostRows, foreign_keys, needed_tables, orphans
 from wardround.records.shards.layout import bucket_numbers

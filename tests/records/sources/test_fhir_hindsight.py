@@ -26,7 +26,7 @@ from records.fhir_resources import (
     seen,
 )
 from wardround.records import Store
-from wardround.records.sources.fhir.dated_parts import DATED_PARTS
+from wardround.records.sources.fhir.context import DATED_PARTS
 from wardround.records.sources.fhir.flattener import MAKERS
 
 DAY, LATER = "2150-01-02T08:00:00", "2150-01-06T08:00:00"

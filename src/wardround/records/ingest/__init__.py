@@ -4,7 +4,7 @@ from wardround.records.ingest.clocks import ClockSettings, ShardClocks, rule_col
 from wardround.records.ingest.database import ingest_database
 from wardround.records.ingest.finalise import dated_rows
 from wardround.records.ingest.joins import CodeLabels
-from wardround.records.ingest.lineage import Lineage
+from wardround.records.ingest.plan import Lineage
 from wardround.records.ingest.reuse import PEOPLE_OF, SAME_PERSON
 
 __all__ = [

@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.records.ingest.buckets import derived_rows
-from wardround.records.ingest.lineage import Reuse
-from wardround.records.ingest.plan import Plan
+from wardround.records.ingest.plan import Plan, Reuse
 from wardround.records.ingest.reuse import EarlierShard, has_shared_keys, open_earlier
 from wardround.records.specs.spec import TableSpec
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks, TableFrame
 from wardround.records.ingest.joins import CodeLabels, orphans
+from wardround.records.ingest.plan import Medians, Plan
 from wardround.records.ingest.shard_rows import ShardRows, row_order, version_clocks
-from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule, Times, evaluate
+from wardround.records.rules.language import NO_TIME, Column, Rule, Times, evaluate
 from wardround.records.shards.layout import (
     AVAILABLE,
     EVENT,
@@ -23,10 +26,12 @@ from wardround.records.shards.layout import (
     INDEX,
     LATE,
     NEVER_TIME,
+    ORIGIN,
     PENDING,
     PUBLISHED,
     UNTIL,
     VERSION,
+    shard_folder,
 )
 from wardround.records.shards.row_ids import (
     Disclosure,
@@ -37,7 +42,14 @@ from wardround.records.shards.row_ids import (
     numbered_words,
     row_numbers,
 )
-from wardround.records.shards.shard_file import TableBlocks, TableShard, moved_rows, write_orders, write_table
+from wardround.records.shards.shard_file import (
+    TableBlocks,
+    TableShard,
+    moved_rows,
+    read_dictionary,
+    write_orders,
+    write_table,
+)
 from wardround.records.specs.spec import (
     OWN_SUBJECT,
     WRITTEN,
@@ -320,14 +332,52 @@ def _write_index(folder: Path, written: Mapping[str, TableBlocks]) -> None:
     unfinished.rename(folder / INDEX)
 
 
-__all__ = [
-    "ALWAYS_TIME",
-    "FinishedRows",
-    "Finishing",
-    "PutAway",
-    "ShardCounts",
-    "ShardTable",
-    "named_by",
-    "put_away",
-    "table_clocks",
-]
+# A shard of an ingest: one bucket of every table.
+
+
+def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, Medians], report: Reporter = silent) -> None:
+    """Turn one bucket of every table into a shard, unless this was done before."""
+    if plan.noted(f"shard-{shard:05d}") is not None:
+        return
+    folder = new_folder(plan, shard)
+    counts = shared_finishing(plan, medians).finish(shard, folder)
+    plan.note(f"shard-{shard:05d}", asdict(counts) | {"files": file_hashes(folder)})
+    report(Progress(label="finish shards", done=shard + 1, total=plan.shards, unit="shards"))
+
+
+def new_folder(plan: Plan, shard: int) -> Path:
+    """Make a shard's folder from the start. Reused files have two names, so nothing is overwritten."""
+    folder = shard_folder(plan.store, shard)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+_FINISHING: dict[tuple[Path, str], Finishing] = {}
+
+
+def shared_finishing(plan: Plan, medians: Mapping[str, Medians]) -> Finishing:
+    """Return what shards share, made once per process."""
+    key = (plan.store, plan.digest)
+    if key not in _FINISHING:
+        joined = {join.table for table in plan.spec.tables.values() for join in table.dictionaries}
+        dictionaries = {name: read_dictionary(plan.store, name) for name in plan.files.dictionaries if name in joined}
+        _FINISHING.clear()
+        _FINISHING[key] = Finishing(
+            spec=plan.spec,
+            quarantine=plan.store / "quarantine",
+            orders=plan.store / ORIGIN,
+            buckets={name: plan.bucket_folder(name) for name in plan.spec.tables if plan.has_rows(name)},
+            settings=plan.clock_settings(medians),
+            labels=CodeLabels.of(plan.spec, dictionaries, plan.settings.user_codes),
+        )
+    return _FINISHING[key]
+
+
+def forget_shared() -> None:
+    """Free what shards shared."""
+    _FINISHING.clear()
+
+
+def file_hashes(folder: Path) -> list[list[str]]:
+    return [[path.name, content_hash(path.read_bytes())] for path in sorted(folder.iterdir())]

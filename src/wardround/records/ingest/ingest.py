@@ -30,18 +30,20 @@ from wardround import __version__
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.core.executors import each
 from wardround.records.ingest.buckets import bucket_part, join_parts, table_parts
-from wardround.records.ingest.changes import file_fingerprints, note_lineage
 from wardround.records.ingest.clocks import median_of_counts
 from wardround.records.ingest.derived import made_of_buckets, note_derived
+from wardround.records.ingest.finalise import finish_shard, forget_shared
 from wardround.records.ingest.joins import needed_tables
-from wardround.records.ingest.lineage import Lineage, Reuse
 from wardround.records.ingest.plan import (
     RAW_ROWS,
     IngestReport,
     IngestSettings,
+    Lineage,
     Medians,
     Plan,
+    Reuse,
     check_unchanged,
+    file_fingerprints,
     is_finished,
     prepare,
     shard_count,
@@ -51,6 +53,7 @@ from wardround.records.ingest.reuse import (
     is_same_release,
     keep_origin,
     lend_parent,
+    note_lineage,
     people_of,
     reuse_dictionary,
     reuse_everything,
@@ -59,7 +62,7 @@ from wardround.records.ingest.reuse import (
     why_every_subject,
     why_nothing,
 )
-from wardround.records.ingest.shard_parts import finish_shard, forget_shared, renew_shard
+from wardround.records.ingest.shard_merge import renew_shard
 from wardround.records.reading.flat_tables import QUARANTINE
 from wardround.records.reading.source_files import SourceFiles, joined_keys, read_keys, write_keys, write_quarantine
 from wardround.records.reading.table_reader import ReadCounts, TableReader

@@ -1,11 +1,12 @@
-"""The plan of an ingest on disk, and its settings."""
+"""The plan of an ingest on disk, its settings, its report, and the fingerprints of its files."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,14 +15,71 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wardround.core import UserError, content_hash, own_codes, private_folder, this_boot, write_atomically
+from wardround.core import (
+    Progress,
+    Reporter,
+    UserError,
+    content_hash,
+    own_codes,
+    private_folder,
+    silent,
+    this_boot,
+    write_atomically,
+)
 from wardround.core.executors import EXECUTORS
 from wardround.records.ingest.clocks import ClockSettings
 from wardround.records.ingest.joins import LostRows
-from wardround.records.ingest.lineage import Lineage
 from wardround.records.reading.source_files import SourceFiles
 from wardround.records.shards.layout import MANIFEST, ORIGIN, SPEC_FOLDER, STORE_VERSION, building_folder, read_manifest
 from wardround.records.specs.spec import SourceSpec
+
+# The earlier store from which a store was made: what was reused, and why the rest was read again.
+
+
+CHANGE_WORDS = {"new": "new", "changed": "changed", "same": "the same", "gone": "gone"}
+"""What happened to a subject's record: as stored, and as printed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reuse:
+    """Tables and dictionaries that are reused, and by table why it is read again."""
+
+    tables: tuple[str, ...]
+    dictionaries: tuple[str, ...]
+    read: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """The earlier store from which another was made. ``subjects``: how many are ``new``, ``changed``, ``same``,
+    ``gone``.
+
+    ``read``: by table, why it was read; ``shards``: the number reused whole, and of all. ``why_nothing``: why nothing
+    was reused; ``why_every_subject``: why every subject was processed again; None if that is not so.
+    """
+
+    digest: str
+    subjects: Mapping[str, int]
+    tables: Sequence[str]
+    read: Mapping[str, str]
+    shards: Sequence[int]
+    why_nothing: str | None
+    why_every_subject: str | None
+
+    def as_text(self) -> str:
+        """Return a few lines for people."""
+        counts = ", ".join(f"{count:,} {CHANGE_WORDS[what]}" for what, count in self.subjects.items())
+        lines = [f"made from store {self.digest[:16]}: subjects {counts}"]
+        if self.why_nothing is not None:
+            return "\n".join([f"nothing was reused, everything was read: {self.why_nothing}", *lines])
+        reused, whole = self.shards
+        lines.append(f"reused: {len(self.tables):,} tables, and {reused:,} of {whole:,} shards whole")
+        if self.why_every_subject is not None:
+            lines.append(f"every subject was processed again: {self.why_every_subject}")
+        for why in dict.fromkeys(self.read.values()):
+            lines.append(f"read, {why}: {', '.join(name for name, other in self.read.items() if other == why)}")
+        return "\n".join(lines)
+
 
 # The settings of an ingest, and its report.
 
@@ -324,3 +382,46 @@ def _clear(store: Path, *, keep: Path) -> None:
 def is_finished(store: Path) -> bool:
     """Whether the folder has a finished store."""
     return (store / MANIFEST).exists()
+
+
+# Fingerprints of a source's files: sizes and hashes, kept in the store that was made from them.
+
+
+FileFingerprints = list[list[object]]
+"""Of every file its name as reports show it, its size and its SHA-256, in the order of reading."""
+RAW = "raw"
+"""What raw files that are no tables are called together."""
+_BLOCK = 4 << 20
+
+
+def file_fingerprints(plan: Plan, name: str, report: Reporter = silent) -> FileFingerprints:
+    """Return the fingerprints of the files of a table or dictionary, or of all raw files; each file is hashed once."""
+    part = f"bytes-{name}"
+    noted: FileFingerprints | None = plan.noted(part)
+    if noted is None:
+        paths = files_of(plan, name)
+        noted = [[plan.files.name(path), path.stat().st_size, _sha256(path, report)] for path in paths]
+        plan.note(part, noted)
+    return noted
+
+
+def files_of(plan: Plan, name: str) -> Sequence[Path]:
+    """Return the files of a table or dictionary; of a derived table, those of its source."""
+    files = plan.files
+    if name == RAW:
+        return files.raw
+    table = plan.spec.tables.get(name)
+    if table is not None and table.derive is not None and name not in files.tables:
+        return files.tables.get(table.derive.source, ())
+    return files.tables.get(name) or files.dictionaries.get(name, ())
+
+
+def _sha256(path: Path, report: Reporter) -> str:
+    size, done = path.stat().st_size, 0
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            done += len(block)
+            report(Progress(label=f"hash {path.name}", done=done / 1e6, total=size / 1e6, unit="MB"))
+    return digest.hexdigest()

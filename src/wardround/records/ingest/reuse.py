@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -16,11 +17,18 @@ import pyarrow as pa
 
 from wardround import __version__
 from wardround.core import Progress, Reporter, UserError, content_hash, silent, write_atomically
-from wardround.records.ingest.bucket_files import bucket_file
-from wardround.records.ingest.changes import RAW, FileFingerprints, file_fingerprints, note_lineage
+from wardround.records.ingest.buckets import bucket_file
 from wardround.records.ingest.finalise import FinishedRows
-from wardround.records.ingest.lineage import Reuse
-from wardround.records.ingest.plan import IngestSettings, Medians, Plan
+from wardround.records.ingest.plan import (
+    CHANGE_WORDS,
+    RAW,
+    FileFingerprints,
+    IngestSettings,
+    Medians,
+    Plan,
+    Reuse,
+    file_fingerprints,
+)
 from wardround.records.reading.source_files import read_keys, write_keys
 from wardround.records.shards.layout import (
     CHANGES,
@@ -403,3 +411,51 @@ def why_every_subject(plan: Plan, tables: Sequence[str], medians: Mapping[str, M
 def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     names: Iterable[str] = {*old, *new}
     return sorted(name for name in names if old.get(name) != new.get(name) or (name in old) != (name in new))
+
+
+# Subjects whose records differ from the earlier store that this one was made from: listed beside the rows, and counted.
+
+
+def note_lineage(
+    plan: Plan,
+    subjects: Integers,
+    changed: Iterable[int],
+    *,
+    reuse: Reuse | None,
+    shards: int,
+    why_every_subject: str | None,
+) -> dict[str, Any] | None:
+    """Write the changed subjects into the store; return the manifest's entry. None: there was no earlier store."""
+    if plan.earlier is None:
+        return None
+    manifest = read_manifest(plan.earlier)
+    old = np.load(io.BytesIO(map_checked(plan.earlier / SUBJECTS, manifest["files"][SUBJECTS])), allow_pickle=False)
+    both = np.intersect1d(old, subjects, assume_unique=True)
+    differ = both if reuse is None else np.intersect1d(both, np.array(sorted(changed), dtype=np.int64))
+    found = {
+        "new": np.setdiff1d(subjects, old, assume_unique=True),
+        "changed": differ,
+        "gone": np.setdiff1d(old, subjects, assume_unique=True),
+    }
+    _write_changes(plan.store / CHANGES, found)
+    counts = {name: len(numbers) for name, numbers in found.items()} | {"same": len(both) - len(differ)}
+    return {
+        "digest": manifest["digest"],
+        "subjects": {name: counts[name] for name in CHANGE_WORDS},
+        "tables": [] if reuse is None else list(reuse.tables),
+        "read": {} if reuse is None else dict(reuse.read),
+        "shards": [shards, plan.shards],
+        "why_nothing": plan.why_nothing,
+        "why_every_subject": why_every_subject,
+    }
+
+
+def _write_changes(path: Path, found: Mapping[str, Integers]) -> None:
+    table = pa.table(
+        {
+            "subject_id": pa.array(np.concatenate(list(found.values())), pa.int64()),
+            "change": pa.array([name for name, subjects in found.items() for _ in subjects], pa.string()),
+        }
+    )
+    with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, table.schema) as stream:
+        stream.write_table(table)

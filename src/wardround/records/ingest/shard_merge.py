@@ -1,4 +1,4 @@
-"""Merge a shard of a newer release: changed subjects are processed again, all others are reused."""
+"""A shard of a newer release: changed subjects are processed again, all others are reused."""
 
 from __future__ import annotations
 
@@ -14,13 +14,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.ingest.bucket_files import bucket_rows, read_bucket
-from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, named_by, put_away
-from wardround.records.ingest.joins import links, orphans
-from wardround.records.ingest.plan import Plan
+from wardround.core import Progress, Reporter, silent
+from wardround.records.ingest.buckets import bucket_rows, read_bucket
+from wardround.records.ingest.derived import count_change, made_of_buckets, rows_of, source_of
+from wardround.records.ingest.finalise import (
+    FinishedRows,
+    Finishing,
+    ShardTable,
+    file_hashes,
+    named_by,
+    new_folder,
+    put_away,
+    shared_finishing,
+)
+from wardround.records.ingest.joins import Dictionaries, links, orphans, with_labels
+from wardround.records.ingest.plan import Medians, Plan, Reuse
 from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_bucket
 from wardround.records.ingest.shard_rows import clashing_rows
-from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
+from wardround.records.shards.layout import AVAILABLE, NEVER_TIME, shard_folder
 from wardround.records.shards.row_ids import fingerprints
 from wardround.records.specs.spec import TableSpec, integers, microseconds, one_array, one_batch
 
@@ -340,3 +351,82 @@ def _exchanged(counts: Mapping[str, int], gone: Mapping[str, int], come: Mapping
     whole.subtract(gone)
     whole.update(come)
     return {name: count for name, count in whole.items() if count}
+
+
+# A shard of a newer release: reused whole, merged, or made again.
+
+
+def renew_shard(
+    plan: Plan,
+    shard: int,
+    *,
+    medians: Mapping[str, Medians],
+    reuse: Reuse,
+    every_subject: bool,
+    report: Reporter = silent,
+) -> None:
+    """Make a shard of a newer release and reuse as much of the earlier one as possible, unless this was done before."""
+    if plan.noted(f"shard-{shard:05d}") is not None:
+        return
+    earlier, folder = open_earlier(plan), new_folder(plan, shard)
+    earlier_shard = earlier.shard(shard)
+    derived = made_of_buckets(plan, reuse)
+    compared = [name for name in reuse.read if name not in derived]
+    found = None if every_subject else affected_subjects(plan, shard, earlier_shard, compared)
+    if found is None:
+        note = _whole(plan, shard, earlier_shard, shared_finishing(plan, medians), reuse)
+    elif len(found.subjects):
+        merge = ShardMerge(plan=plan, shard=shard, earlier=earlier_shard, found=found)
+        note = _merged(plan, merge, shared_finishing(plan, medians), reuse)
+    else:
+        earlier.link_shard(shard, plan.store)
+        note = {**earlier.origin.shards[shard], "changed": [], "reused": True}
+    plan.note(f"shard-{shard:05d}", {**note, "files": file_hashes(folder)})
+    report(Progress(label="renew shards", done=shard + 1, total=plan.shards, unit="shards"))
+
+
+def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, reuse: Reuse) -> dict[str, Any]:
+    """Process all rows of a shard; tables that were not read again have the rows as first read."""
+    changed: list[Integers] = [NOBODY]
+
+    def put(folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
+        changed.append(_changed(plan, earlier.rows(name), own, plan.spec.tables[name], finishing.labels.dictionaries))
+        return put_away(folder, name, own)
+
+    for name in reuse.tables:
+        write_bucket(plan.bucket_folder(name), shard, earlier.as_read(name))
+    derived = {}
+    for name in made_of_buckets(plan, reuse):
+        rows = rows_of(plan, name, read_bucket(plan.bucket_folder(source_of(plan, name)), shard))
+        write_bucket(plan.bucket_folder(name), shard, rows)
+        derived[name] = count_change(plan, name, earlier, None, rows)
+    counts = asdict(finishing.finish(shard, shard_folder(plan.store, shard), put))
+    return {**counts, "changed": np.unique(np.concatenate(changed)).tolist(), "derived": derived}
+
+
+def _merged(plan: Plan, merge: ShardMerge, finishing: Finishing, reuse: Reuse) -> dict[str, Any]:
+    """Process the affected subjects and reuse the others; all rows if one part refers to the other."""
+    derived = {}
+    merge.write_buckets(reuse.read)
+    for name in made_of_buckets(plan, reuse):
+        rows = rows_of(plan, name, merge.own_part(source_of(plan, name)))
+        write_bucket(plan.affected_folder(name), merge.shard, rows)
+        derived[name] = count_change(plan, name, merge.earlier, merge.affected, rows)
+    if merge.crosses():
+        return _whole(plan, merge.shard, merge.earlier, finishing, reuse)
+    counts = merge.finish(finishing, shard_folder(plan.store, merge.shard))
+    whole = merge.counted(counts, open_earlier(plan).origin.shards[merge.shard], finishing.buckets)
+    return {**whole, "changed": np.unique(np.concatenate(merge.changed)).tolist(), "derived": derived}
+
+
+def _changed(
+    plan: Plan, old: FinishedRows | None, new: FinishedRows | None, table: TableSpec, words: Dictionaries
+) -> Integers:
+    """Return the subjects with a changed stored row, clock or label."""
+    if old is None or new is None:
+        return np.concatenate([NOBODY, *(np.unique(part.subjects) for part in (old, new) if part is not None)])
+    old_words = open_earlier(plan).dictionaries(join.table for join in table.dictionaries)
+    before, after = with_labels(table, one_batch(old.rows), old_words), with_labels(table, new.rows, words)
+    if before.schema != after.schema:
+        return np.union1d(old.subjects, new.subjects)
+    return differing_subjects(old.subjects, before, new.subjects, after, before.schema.names)

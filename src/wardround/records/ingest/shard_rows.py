@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.ingest.bucket_files import read_bucket
+from wardround.records.ingest.buckets import read_bucket
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
 from wardround.records.reading.source_files import BrokenRow, write_quarantine
 from wardround.records.rules.language import NO_TIME, Times, walk

@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from wardround.records.reading.cell_texts import LARGEST_EXACT_FLOAT, MASKED, BareDate, reader_of
+from wardround.records.reading.cell_texts import LARGEST_EXACT_FLOAT, MASKED, BareDate, on_the_wall, reader_of
 from wardround.records.reading.csv_blocks import RecordsBlock
-from wardround.records.reading.parquet_cells import on_the_wall
 from wardround.records.reading.source_files import BrokenRow
 from wardround.records.specs.file_format import FileFormat, plain_pattern
 from wardround.records.specs.spec import ARROW_TYPES, DAY_MICROSECONDS, ColumnType, microseconds

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wardround.core import RecordError, UserError
+from wardround.records.reading.cell_texts import as_text as as_text
+from wardround.records.reading.cell_texts import cells_as
 from wardround.records.reading.csv_blocks import JSON_LINES, CsvFile, JsonLinesFile, RecordsBlock
 from wardround.records.reading.csv_cells import TypedCells, read_cells
-from wardround.records.reading.parquet_cells import as_text as as_text
-from wardround.records.reading.parquet_cells import cells_as
 from wardround.records.reading.source_files import BrokenRow, reason_kinds
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType, microseconds

@@ -23,9 +23,16 @@ from wardround.core import (
     strictest,
 )
 from wardround.records.specs.file_format import FileFormat
-from wardround.records.specs.role_file import read_roles
 from wardround.records.specs.spec import DictionaryKeys, DictionarySpec, SourceKeys, SourceSpec, TableSpec
-from wardround.records.specs.spec_body import SourceBody, SpecBody, check_column_names, spelt, table_spec, values_of
+from wardround.records.specs.spec_body import (
+    SourceBody,
+    SpecBody,
+    check_column_names,
+    read_roles,
+    spelt,
+    table_spec,
+    values_of,
+)
 from wardround.records.specs.spec_check import check_source, check_table, open_questions, refuse_open_questions
 
 _SPECS = Path(__file__).parents[1] / "sources"
