@@ -10,8 +10,7 @@ from statistics import fmean
 import pytest
 
 from wardround.cli import main
-from wardround.learning.rewards import REPEAT_CHARGE
-from wardround.learning.world import World, WorldEpisode, WorldSettings
+from wardround.learning.world import REPEAT_CHARGE, World, WorldEpisode, WorldSettings
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring.episodes import score_answer
 

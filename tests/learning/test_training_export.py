@@ -14,8 +14,8 @@ from declared import declared, settings_of
 from wardround.cli import main
 from wardround.core import LeakError, Progress, UserError
 from wardround.learning import DataSettings, ExportCounts, HeldOut, export_folder, export_rows, read_recipe, read_rows
-from wardround.learning.masking import RowTokenizer
 from wardround.learning.recipe import TrainingRecipe
+from wardround.learning.rows import RowTokenizer
 from wardround.log import LogReader
 from wardround.runs import RunFolder, open_store, score_run
 from wardround.tasks.benchmarks import Benchmark

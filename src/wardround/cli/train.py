@@ -29,8 +29,7 @@ from wardround.learning import (
     training_template,
     write_model,
 )
-from wardround.learning.rewards import RewardKind
-from wardround.learning.world import MOST_CALLS, World, WorldSettings
+from wardround.learning.world import MOST_CALLS, RewardKind, World, WorldSettings
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors
 from wardround.records import Store
 from wardround.reports import predictor_rows

@@ -11,10 +11,18 @@ from wardround.learning.evolving import StreamEvolution, evolve_stream
 from wardround.learning.export import FORMATS, ExportCounts, export_folder, export_rows, read_rows
 from wardround.learning.forgetting import ForgottenSource, forget_source
 from wardround.learning.gating import gate_bank
-from wardround.learning.masking import RowTokenizer, TokenRow, serving_template, training_template
 from wardround.learning.peers import build_peer
 from wardround.learning.recipe import DataSettings, RlSettings, SftSettings, TrainingRecipe, read_recipe
-from wardround.learning.rows import HeldOut, TrainingRow, training_rows, without_redundant_calls
+from wardround.learning.rows import (
+    HeldOut,
+    RowTokenizer,
+    TokenRow,
+    TrainingRow,
+    serving_template,
+    training_rows,
+    training_template,
+    without_redundant_calls,
+)
 from wardround.learning.sft import SftResult, fine_tune
 from wardround.learning.tool_use import RunToolUse, ToolUse, ToolUseShift, tool_use, tool_use_shift
 from wardround.learning.weights import BaseWeights, write_model

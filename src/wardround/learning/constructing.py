@@ -287,7 +287,7 @@ class Constructing:
             self._waiting = [
                 experience
                 for experience in self.bank.experiences()
-                if experience.polar and not self._is_marked(experience, _LINKED)
+                if experience.polar and not any(entry.kind == _LINKED for entry in self.bank.feedback(experience.id))
             ]
         pending, self._waiting = self._waiting, []
         if not pending:
@@ -301,9 +301,6 @@ class Constructing:
             if used is not None:
                 await self._link(experience, comparing, used)
             report(Progress(label="linking", done=done, total=len(pending), unit="experiences"))
-
-    def _is_marked(self, experience: Experience, mark: str) -> bool:
-        return any(entry.kind == mark for entry in self.bank.feedback(experience.id))
 
     async def _name(self, experience: Experience, names: NameIndex) -> int | None:
         """Normalise the names of an experience once; return the calls its graph has used so far.

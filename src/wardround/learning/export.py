@@ -25,10 +25,10 @@ from wardround.core import (
     silent,
     write_atomically,
 )
-from wardround.learning.masking import RowTokenizer
 from wardround.learning.recipe import DataSettings
 from wardround.learning.rows import (
     HeldOut,
+    RowTokenizer,
     TrainingRow,
     pictures_named,
     training_rows,
@@ -278,21 +278,19 @@ def _write(
             if table is not None and row.has_pictures:
                 counts.not_in_parquet += 1
             elif table is not None:
-                waiting.append(_flat(row))
+                waiting.append(
+                    {
+                        "messages": [_flat_message(message) for message in row.messages],
+                        "tools": [json.dumps(tool, ensure_ascii=False) for tool in row.tools],
+                        **{name: row.about.get(name) for name in _ABOUT},
+                    }
+                )
                 if len(waiting) == _ROWS_AT_ONCE:
                     table.write_table(pa.Table.from_pylist(waiting, schema=_TEXTS).cast(_COLUMNS))
                     waiting.clear()
         if table is not None and waiting:
             table.write_table(pa.Table.from_pylist(waiting, schema=_TEXTS).cast(_COLUMNS))
     return kept
-
-
-def _flat(row: TrainingRow) -> dict[str, Any]:
-    return {
-        "messages": [_flat_message(message) for message in row.messages],
-        "tools": [json.dumps(tool, ensure_ascii=False) for tool in row.tools],
-        **{name: row.about.get(name) for name in _ABOUT},
-    }
 
 
 def _flat_message(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -134,7 +134,14 @@ class _Validating:
         """Return cases of other subjects where it applies, preferably of its own task, drawn by the seed."""
         own = {subject for name, _, subject, _ in self.bank.origins() if name == experience.id}
         seed = self.folder.settings.run.seed
-        others = [key for key in self.keys if self._subject(self.worker.samples[key.sample]) not in own]
+        others = [
+            key
+            for key in self.keys
+            if self.bank.subject_hash(
+                Subject(source=self.worker.store.spec.people, subject_id=self.worker.samples[key.sample].person)
+            )
+            not in own
+        ]
         same = [key for key in others if key.task == experience.task]
         drawn = sorted(same or others, key=lambda key: derive_seed(seed, "reliability", experience.id, key.sample))
         found = 0
@@ -144,9 +151,6 @@ class _Validating:
             if self._applies(experience, self.worker.samples[key.sample]):
                 found += 1
                 yield key
-
-    def _subject(self, sample: Sample) -> str:
-        return self.bank.subject_hash(Subject(source=self.worker.store.spec.people, subject_id=sample.person))
 
     def _applies(self, experience: Experience, sample: Sample) -> bool:
         case = case_of(self.worker.store, self.worker.benchmark, sample)

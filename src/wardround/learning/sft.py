@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import Reporter, UserError, content_hash, must_be_new, private_folder, silent, write_atomically
-from wardround.learning.masking import RowTokenizer, TokenRow, serving_template
 from wardround.learning.recipe import SftSettings, TrainingRecipe, reporting
-from wardround.learning.rows import TrainingRow
+from wardround.learning.rows import RowTokenizer, TokenRow, TrainingRow, serving_template
 from wardround.learning.weights import BaseWeights, needed, write_model
 
 _NOT_LEARNT = -100

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from wardround.core import UserError
-from wardround.learning.rewards import FREE_TOOLS, BestConstants, Repeats
+from wardround.learning.world import FREE_TOOLS, BestConstants, Repeats
 from wardround.log import LogReader, Trajectory
 from wardround.runs import EpisodeKey, RunFolder, open_benchmark, score_run
 from wardround.tasks.scoring import PairedTest, paired_test

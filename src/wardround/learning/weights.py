@@ -92,7 +92,9 @@ def write_gguf(base: Path, weights: Mapping[str, NDArray[np.float32]], template:
     writer = gguf.GGUFWriter(out, ARCHITECTURE)
     for name, field in reader.fields.items():
         if not name.startswith("GGUF.") and name not in _WRITTEN_HERE:
-            _copy(gguf, writer, name, field)
+            kind = field.types[0]
+            inner = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
+            writer.add_key_value(name, field.contents(), kind, sub_type=inner)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     writer.add_chat_template(template)
     for name, weight in _in_its_order(gguf, reader, weights):
@@ -107,12 +109,6 @@ def write_model(base: BaseWeights, model: Any, template: str, out: Path) -> None
     """Write a model that began as ``base``; the base itself, too, to compare a trained one with on equal terms."""
     weights = {name: value.detach().float().cpu().numpy() for name, value in model.state_dict().items()}
     write_gguf(base.path, weights, template, out)
-
-
-def _copy(gguf: Any, writer: Any, name: str, field: Any) -> None:
-    kind = field.types[0]
-    inner = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-    writer.add_key_value(name, field.contents(), kind, sub_type=inner)
 
 
 def _in_its_order(

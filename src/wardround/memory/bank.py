@@ -247,7 +247,9 @@ class Bank(PastReader):
         """Return whether an experience, a sample or a row was withdrawn, and not brought back by going back, or
         forgotten."""
         with self._lock:
-            if self._buries and any(is_forgotten(self._file, name) for name in sources):
+            if self._file.rows("SELECT 1 FROM tombstone LIMIT 1") and any(
+                is_forgotten(self._file, name) for name in sources
+            ):
                 return True
             withdrawn = counted(self._file.connection, self._file.last_number).sources
             return not withdrawn.isdisjoint(sources)
@@ -348,18 +350,6 @@ class Bank(PastReader):
         self._live_state.evaluate_on(self._evaluated)
         self._graph_cache = GraphCache()
 
-    def _drop_what_was_forgotten(self) -> None:
-        """Begin anew where another process forgot something: it is in no later revision that could be followed."""
-        tombstones = int(self._file.rows("SELECT count(*) FROM tombstone")[0][0])
-        if tombstones != self._seen_tombstones:
-            self._forget_state()
-            self._seen_tombstones = tombstones
-
-    @property
-    def _buries(self) -> bool:
-        """Return whether anything was ever forgotten."""
-        return bool(self._file.rows("SELECT 1 FROM tombstone LIMIT 1"))
-
     def _last(self, experience: str) -> RevisionEntry:
         return self.history(experience)[-1]
 
@@ -367,7 +357,11 @@ class Bank(PastReader):
         """Return the state, brought up to date with the file."""
         version = self._file.data_version
         if self._wrote or version != self._seen_version:
-            self._drop_what_was_forgotten()
+            # What another process forgot is in no later revision that could be followed: begin anew
+            tombstones = int(self._file.rows("SELECT count(*) FROM tombstone")[0][0])
+            if tombstones != self._seen_tombstones:
+                self._forget_state()
+                self._seen_tombstones = tombstones
             follow(self._file, self._live_state)
             self._seen_version, self._wrote = version, False
         return self._live_state

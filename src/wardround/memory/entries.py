@@ -56,13 +56,9 @@ def write_entry(
 ) -> None:
     """Write what is true of an experience from a revision on; ``hand``: the subject and the split of who taught it."""
     age, *before = connection.execute(_LAST, (experience, STILL)).fetchone() or (number, "[]", "[]")
-    hands = [_joined(_words_in(text), name) for text, name in zip(before, hand, strict=True)]
+    hands = [as_text(dict.fromkeys((*_words_in(text), name))) for text, name in zip(before, hand, strict=True)]
     connection.execute(_REPLACE, (number, experience, STILL))
     connection.execute(_INSERT, (number, STILL, age, int(live), score, *hands, experience))
-
-
-def _joined(names: Sequence[str], name: str) -> str:
-    return as_text(dict.fromkeys((*names, name)))
 
 
 def as_text(names: Iterable[str]) -> str:
@@ -395,17 +391,14 @@ class EligibleEntries:
             if self._served is not None:
                 self._served += by
             if entry.place is not None:
-                self._move_key(entry.place, by)
-
-    def _move_key(self, place: int, by: int) -> None:
-        if by > 0:
-            self._has_keys = True
-        elif self._has_keys:
-            self._has_keys = None
-        if self._keys_at is not None:
-            keys = self._keys(place + 1)
-            keys[place] += by
-            self._penalty[place] = 0.0 if keys[place] else -np.inf
+                if by > 0:
+                    self._has_keys = True
+                elif self._has_keys:
+                    self._has_keys = None
+                if self._keys_at is not None:
+                    keys = self._keys(entry.place + 1)
+                    keys[entry.place] += by
+                    self._penalty[entry.place] = 0.0 if keys[entry.place] else -np.inf
 
     def _keys(self, rows: int) -> npt.NDArray[np.int32]:
         """Return how many eligible entries each key has."""

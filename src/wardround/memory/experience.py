@@ -205,9 +205,23 @@ class Experience:
         for name in ("title", "description", "content", "condition"):
             object.__setattr__(self, name, plain_text(getattr(self, name)))
         object.__setattr__(self, "exclusions", tuple(map(plain_text, self.exclusions)))
-        self._check_scope()
+        if self.polar != bool(self.condition.strip()) or self.polar != bool(self.task_type):
+            raise ValueError(
+                f"a {self.kind} experience has condition {self.condition!r} and task type {self.task_type!r}"
+            )
+        if self.task_type and self.task_type not in TASK_TYPES:
+            raise ValueError(f"an experience has a task type of {', '.join(TASK_TYPES)}, not {self.task_type!r}")
+        if not self.polar and (self.exclusions or self.entities or self.role_edges):
+            raise ValueError(f"a {self.kind} experience has no exclusions and no entities")
+        if not all(exclusion.strip() for exclusion in self.exclusions):
+            raise ValueError("an experience has an empty exclusion")
+        check_structure(self.entities, self.role_edges)
         if not self.id:
-            object.__setattr__(self, "id", self._identity())
+            origin = self.provenance
+            parts = [self.kind, self.task, self.tool, self.title, self.description, self.content]
+            parts += [origin.sample, origin.subject, origin.run, origin.episode]
+            scope = [self.condition, self.task_type, *self.exclusions] if self.polar else []
+            object.__setattr__(self, "id", content_hash([*parts, *scope])[:20])
 
     @property
     def polar(self) -> bool:
@@ -224,26 +238,6 @@ class Experience:
     def rows(self) -> tuple[str, ...]:
         """The rows of the record that it shows."""
         return tuple(row for seen in self.evidence for row in seen.rows)
-
-    def _check_scope(self) -> None:
-        if self.polar != bool(self.condition.strip()) or self.polar != bool(self.task_type):
-            raise ValueError(
-                f"a {self.kind} experience has condition {self.condition!r} and task type {self.task_type!r}"
-            )
-        if self.task_type and self.task_type not in TASK_TYPES:
-            raise ValueError(f"an experience has a task type of {', '.join(TASK_TYPES)}, not {self.task_type!r}")
-        if not self.polar and (self.exclusions or self.entities or self.role_edges):
-            raise ValueError(f"a {self.kind} experience has no exclusions and no entities")
-        if not all(exclusion.strip() for exclusion in self.exclusions):
-            raise ValueError("an experience has an empty exclusion")
-        check_structure(self.entities, self.role_edges)
-
-    def _identity(self) -> str:
-        origin = self.provenance
-        parts = [self.kind, self.task, self.tool, self.title, self.description, self.content]
-        parts += [origin.sample, origin.subject, origin.run, origin.episode]
-        scope = [self.condition, self.task_type, *self.exclusions] if self.polar else []
-        return content_hash([*parts, *scope])[:20]
 
     def revised(self, *, title: str, description: str, content: str, score: float | None) -> Experience:
         """Return the same experience (same id, same origin) in other words."""

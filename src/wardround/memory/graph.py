@@ -67,7 +67,8 @@ class GraphCache:
             if isinstance(fact, LearntEpisode):
                 if self._counted.holds(fact.number):
                     self._learned.learn(fact)
-                    self._forget(trial.experience for trial in fact.met if trial.shown)
+                    for name in (trial.experience for trial in fact.met if trial.shown):
+                        self._edges.pop(name, None)
             elif self._counted.holds(fact[0]):
                 self._learned.set_quality(fact[1], fact[2])
         self._effects.clear()
@@ -150,10 +151,6 @@ class GraphCache:
                 self._edges.pop(source, None)
         if self._duplicate_keys and connection.execute(_CHANGED_TEXTS, (after, upto)).fetchone():
             self._duplicate_keys.clear()
-
-    def _forget(self, names: Iterator[str]) -> None:
-        for name in names:
-            self._edges.pop(name, None)
 
     def _duplicates_of(self, experience: str) -> list[str]:
         if not self._duplicates:

@@ -166,7 +166,7 @@ class GraphCase:
     def opposed(self, one: str, other: str) -> bool:
         """Return whether two experiences say the opposite: by an edge of either side, or under the same condition."""
         first, second = self.experience(one), self.experience(other)
-        if first.kind != second.kind and _same_condition(first, second):
+        if first.kind != second.kind and _normal(first.condition) == _normal(second.condition):
             return True
         return other in self._against(one) or one in self._against(other)
 
@@ -229,10 +229,6 @@ def recall_by_graph(case: GraphCase, question: RecallQuestion) -> GraphRecall:
     if case.settings.order == "score":
         accepted.sort(key=lambda one: (-one[1], one[0]))
     return GraphRecall(offered=case.offered(accepted), seeds=recall, walk=found, barred=dict(case.barred))
-
-
-def _same_condition(first: Experience, second: Experience) -> bool:
-    return _normal(first.condition) == _normal(second.condition)
 
 
 def _normal(condition: str) -> frozenset[str]:

@@ -114,7 +114,10 @@ class _Facts:
         self.hits = [label for name, label in right.items() if name in given]
         self.missed = [label for name, label in right.items() if name not in given]
         self.extra = [answer for answer in material.prediction or () if normalise_label(answer) not in right]
-        self._calls = [replace(call, tables=_record_tables(call)) for call in calls]
+        self._calls = [
+            replace(call, tables=tuple(table for table in call.tables if not table.endswith("_candidates")))
+            for call in calls
+        ]
         self.tables = sorted({table for call in self._calls for table in call.tables})
 
     def named_in(self, label: str) -> list[str]:
@@ -223,10 +226,6 @@ def _tables(arguments: str) -> tuple[str, ...]:
         return ()
     found = _READS.findall(sql) if isinstance(sql, str) else []
     return tuple(dict.fromkeys([named] if isinstance(named, str) and named else [table.lower() for table in found]))
-
-
-def _record_tables(call: _Call) -> tuple[str, ...]:
-    return tuple(table for table in call.tables if not table.endswith("_candidates"))
 
 
 def _some(labels: Sequence[str]) -> str:

@@ -115,7 +115,21 @@ def write_experience(file: BankFile, experience: Experience, key: int | None, re
         return False
     names = [(normal_name(plain_text(entity.name)), experience.id) for entity in experience.entities]
     file.connection.executemany("INSERT INTO mention VALUES (?, ?)", names)
-    write_revision(file, _first(experience, reason), by=origin, reason=reason)
+    first = RevisionEntry(
+        number=0,
+        experience=experience.id,
+        live=True,
+        title=experience.title,
+        description=experience.description,
+        content=experience.content,
+        score=experience.score,
+        sample=experience.provenance.sample,
+        reason=reason,
+        at="",
+        condition=experience.condition,
+        exclusions=experience.exclusions,
+    )
+    write_revision(file, first, by=origin, reason=reason)
     return True
 
 
@@ -199,23 +213,6 @@ def _is_first(file: BankFile, key: Key) -> bool:
             f"{key.encoder!r}; add with the bank's encoder, or to another bank"
         )
     return False
-
-
-def _first(experience: Experience, reason: str) -> RevisionEntry:
-    return RevisionEntry(
-        number=0,
-        experience=experience.id,
-        live=True,
-        title=experience.title,
-        description=experience.description,
-        content=experience.content,
-        score=experience.score,
-        sample=experience.provenance.sample,
-        reason=reason,
-        at="",
-        condition=experience.condition,
-        exclusions=experience.exclusions,
-    )
 
 
 # Edges between experiences, and how one is read from a row of the file.

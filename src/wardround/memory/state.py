@@ -101,7 +101,12 @@ class BankState:
             return
         self._by_duplicate_key.clear()
         if not self.revision or revision - self.revision > _MOST_FOLLOWED:
-            self._begin(revision)
+            self._entries.begin(revision)
+            self._choices.clear()
+            self._retired = None
+            self.size = int(self.file.rows(_SIZE, (revision,))[0][0])
+            self._live = self.size - self._entries.count("NOT live")
+            self.rows = int(self.file.rows(_LAST_KEY, (revision,))[0][0])
             return
         for before, entry in self._entries.follow(revision):
             self.size += before is None
@@ -113,14 +118,6 @@ class BankState:
                 if before is not None:
                     choice.drop(before)
                 choice.put(entry)
-
-    def _begin(self, revision: int) -> None:
-        self._entries.begin(revision)
-        self._choices.clear()
-        self._retired = None
-        self.size = int(self.file.rows(_SIZE, (revision,))[0][0])
-        self._live = self.size - self._entries.count("NOT live")
-        self.rows = int(self.file.rows(_LAST_KEY, (revision,))[0][0])
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
         """Stop serving experiences that one of these subjects contributed to; return their number.
@@ -161,10 +158,6 @@ class BankState:
 
     def __len__(self) -> int:
         return self._live
-
-    @property
-    def _matrix(self) -> Vectors:
-        return self._keys.upto(self.rows)
 
     def search(
         self,
@@ -246,7 +239,7 @@ class BankState:
         that equal vectors have equal products at any position. Without threads the scan is slower on an idle machine,
         and does not wait on a busy one.
         """
-        matrix = self._matrix
+        matrix = self._keys.upto(self.rows)
         products = matrix @ vector if matrix.size <= most_threaded else np.vecdot(matrix, vector)
         products += penalty
         products[closed] = -np.inf

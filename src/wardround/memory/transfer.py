@@ -95,7 +95,9 @@ def _take_in(bank: Bank, facts: Sequence[Mapping[str, Any]], new: Set[str]) -> l
         return []
     qualities = dict(fact["quality"] for fact in facts if "quality" in fact and fact["quality"][0] in new)
     edges = {(fact["edge"]["source"], fact["edge"]["target"]): Edge(**fact["edge"]) for fact in facts if "edge" in fact}
-    fresh = [one for ends, one in edges.items() if set(ends) & new and _both(bank, one)]
+    fresh = [
+        one for ends, one in edges.items() if set(ends) & new and bank.holds(one.source) and bank.holds(one.target)
+    ]
     if qualities or fresh:
         bank.set_graph(qualities=qualities, edges=fresh, reason="imported")
     return [(one.source, one.target) for one in fresh]
@@ -188,7 +190,3 @@ def _add(bank: Bank, line: Mapping[str, Any]) -> bool:
 def _own_hand(experience: Experience) -> tuple[str, str, str]:
     origin = experience.provenance
     return origin.sample, origin.subject, origin.split
-
-
-def _both(bank: Bank, edge: Edge) -> bool:
-    return bank.holds(edge.source) and bank.holds(edge.target)

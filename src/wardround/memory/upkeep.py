@@ -252,30 +252,22 @@ def forget(bank: Bank, source: str, *, reason: str) -> ForgetReport:
     """
     if source in reason:
         raise UserError("the reason stays in the file: do not name in it what is to be forgotten")
-    gone = _all_of(bank, source)
+    gone = {experience.id for experience in came_of(bank, source, bank.at(revision=bank.revision).every_experience)}
     known = bool(gone) or is_known(bank, source)
     if not known and bank.file.setting(REBUILD) is None:
         raise UserError(f"nothing in {bank.path} came of {source!r}: name an experience, a sample or a row")
-    hashes = _text_hashes(bank, gone)
+    query = "SELECT key.text_hash FROM experience JOIN key ON key.number = experience.key WHERE id = ?"
+    hashes = tuple(sorted({text for name in gone for (text,) in bank.file.rows(query, (name,)) if text}))
     if known:
         with bank.batch():
             for name in (source, *sorted(gone)):
                 if is_known(bank, name) or name == source:
                     withdraw(bank, name, reason="forgotten")
             _erase(bank, source, gone)
-            _bury(bank, (source, *sorted(gone)), reason)
+            rows = [(mark_of(bank.file, name), reason, utc_now()) for name in (source, *sorted(gone))]
+            bank.file.connection.executemany("INSERT OR IGNORE INTO tombstone VALUES (?, ?, ?)", rows)
     bank.rebuild()
     return ForgetReport(experiences=tuple(sorted(gone)), text_hashes=hashes)
-
-
-def _all_of(bank: Bank, source: str) -> set[str]:
-    """Return every experience that a source contributed to, retired ones included."""
-    return {experience.id for experience in came_of(bank, source, bank.at(revision=bank.revision).every_experience)}
-
-
-def _text_hashes(bank: Bank, gone: Collection[str]) -> tuple[str, ...]:
-    query = "SELECT key.text_hash FROM experience JOIN key ON key.number = experience.key WHERE id = ?"
-    return tuple(sorted({text for name in gone for (text,) in bank.file.rows(query, (name,)) if text}))
 
 
 def _erase(bank: Bank, source: str, gone: Collection[str]) -> None:
@@ -300,8 +292,3 @@ def _each(connection: sqlite3.Connection, statements: Sequence[str], names: Sequ
     for name in names:
         for statement in statements:
             connection.execute(statement, (name,))
-
-
-def _bury(bank: Bank, names: Sequence[str], reason: str) -> None:
-    rows = [(mark_of(bank.file, name), reason, utc_now()) for name in names]
-    bank.file.connection.executemany("INSERT OR IGNORE INTO tombstone VALUES (?, ?, ?)", rows)

@@ -296,10 +296,23 @@ def bundle_texts(stream: BundleStream) -> list[str]:
     if not len(stream):
         return []
     pieces = _pieces(stream)
-    lines = _lines(pieces)
+    # Join the pieces of every section into its line
+    heads = _heads(pieces.bundle * len(SECTIONS) + pieces.section)
+    section = pieces.section[heads[:-1]]
+    names = pa.array(list(SECTIONS)).take(pa.array(section))
+    text = pc.binary_join_element_wise(names, _joined(pieces.text, heads, "; "), ": ")
+    lines = _Pieces(bundle=pieces.bundle[heads[:-1]], section=section, text=text)
     bundle = np.concatenate([np.arange(len(stream)), lines.bundle])
     order = np.argsort(bundle, kind="stable")
-    texts = pa.concat_arrays([_headers(stream), lines.text]).take(pa.array(order))
+    hours = np.char.replace(np.datetime_as_string(stream.hours.astype("datetime64[h]")), "T", " ")
+    hours_text = pc.binary_join_element_wise("[", pa.array(hours), ":00]", "")
+    gaps = pc.binary_join_element_wise("[TIME_DELTA: +", pa.array(stream.gaps).cast(pa.string()), " hours]\n", "")
+    texts = pa.concat_arrays(
+        [
+            pc.binary_join_element_wise(pc.if_else(pa.array(stream.gaps >= GAP_HOURS), gaps, ""), hours_text, ""),
+            lines.text,
+        ]
+    ).take(pa.array(order))
     whole: list[str] = _joined(texts, _heads(bundle[order]), "\n").to_pylist()
     return whole
 
@@ -316,23 +329,6 @@ class _Pieces:
         return replace(
             self, bundle=self.bundle[places], section=self.section[places], text=self.text.take(pa.array(places))
         )
-
-
-def _headers(stream: BundleStream) -> Any:
-    """Return the hour line of every bundle, with the gap before it if it is long enough."""
-    hours = np.char.replace(np.datetime_as_string(stream.hours.astype("datetime64[h]")), "T", " ")
-    hours_text = pc.binary_join_element_wise("[", pa.array(hours), ":00]", "")
-    gaps = pc.binary_join_element_wise("[TIME_DELTA: +", pa.array(stream.gaps).cast(pa.string()), " hours]\n", "")
-    return pc.binary_join_element_wise(pc.if_else(pa.array(stream.gaps >= GAP_HOURS), gaps, ""), hours_text, "")
-
-
-def _lines(pieces: _Pieces) -> _Pieces:
-    """Join the pieces of every section into its line."""
-    heads = _heads(pieces.bundle * len(SECTIONS) + pieces.section)
-    section = pieces.section[heads[:-1]]
-    names = pa.array(list(SECTIONS)).take(pa.array(section))
-    text = pc.binary_join_element_wise(names, _joined(pieces.text, heads, "; "), ": ")
-    return _Pieces(bundle=pieces.bundle[heads[:-1]], section=section, text=text)
 
 
 def _pieces(stream: BundleStream) -> _Pieces:
@@ -363,10 +359,6 @@ def _series(events: BundleEvents, bundle: Integers, rank: Integers, shown: Mask)
         section=section[last],
         text=_with_earlier(events.take(order), heads, _event_texts(events.take(last))),
     )
-    return _each_once(pieces)
-
-
-def _each_once(pieces: _Pieces) -> _Pieces:
     words = pieces.text.dictionary_encode()
     code = np.asarray(words.indices, np.int64)
     key = (pieces.bundle * len(SECTIONS) + pieces.section) * max(len(words.dictionary), 1) + code

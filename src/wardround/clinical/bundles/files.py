@@ -145,7 +145,10 @@ def write_bundles(
     )
     with ExitStack() as files:
         schemas = {"events": EVENTS, "targets": TARGETS, **{table.name: table.schema for table in beside}}
-        writers = {name: files.enter_context(_writer(unfinished, name, schema)) for name, schema in schemas.items()}
+        writers = {
+            name: files.enter_context(pq.ParquetWriter(unfinished / f"{name}.parquet", schema, compression="zstd"))
+            for name, schema in schemas.items()
+        }
         for stream in store_bundles(store):
             steps = step_targets(stream)
             writers["events"].write_table(event_table(stream))
@@ -160,10 +163,6 @@ def write_bundles(
         folder.rmdir()
     unfinished.rename(folder)
     return made
-
-
-def _writer(folder: Path, name: str, schema: Any) -> pq.ParquetWriter:
-    return pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
 
 
 EVENTS = pa.schema(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import isclose
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -218,7 +218,7 @@ def as_if_always_so(events: BundleEvents) -> BundleEvents:
 
     A row's latest version replaces all earlier ones; withdrawn rows are left out.
     """
-    row = _row_numbers(events.row_id)
+    row = np.asarray(events.row_id.dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)
     ends, withdrawn = np.isin(events.kind, ENDS), events.kind == EventKind.RETRACTION
     plain = ~ends & ~withdrawn
     newest, gone = (_latest(row, events.known, mask)[row] for mask in (plain, withdrawn))
@@ -235,10 +235,6 @@ def _latest(row: Integers, times: Integers, mask: npt.NDArray[np.bool_]) -> Inte
     found = np.full(int(row.max(initial=-1)) + 1, np.iinfo(np.int64).min + 1)
     np.maximum.at(found, row[mask], times[mask])
     return found
-
-
-def _row_numbers(row_id: Any) -> Integers:
-    return np.asarray(row_id.dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)
 
 
 # Bundles made of single events: written by hand, or from a stream.

@@ -87,7 +87,8 @@ def step_targets(stream: BundleStream) -> StepTargets:
     visible = {name: int(np.count_nonzero(shown & (types == place))) for place, name in enumerate(TYPES)}
     chosen, step, types = chosen[~shown], step[~shown], types[~shown]
     order = np.lexsort((chosen, events.event[chosen], types, step))
-    once = order[_first(step[order], types[order], events.concept[chosen[order]])]
+    keys = np.stack([step[order], types[order].astype(np.int64), events.concept[chosen[order]]])
+    once = order[np.sort(np.unique(keys, axis=1, return_index=True)[1])]
     return StepTargets(
         stream=stream, steps=step[once], types=types[once], concepts=events.concept[chosen[once]], visible=visible
     )
@@ -102,28 +103,18 @@ def _key(group: Integers, hour: Integers) -> Integers:
     return group * (2 * _SHIFT) + hour + _SHIFT
 
 
-def _first(step: Integers, types: npt.NDArray[np.int8], concept: Integers) -> Integers:
-    """Return the first place of every concept of a step and type, in order."""
-    keys = np.stack([step, types.astype(np.int64), concept])
-    return np.sort(np.unique(keys, axis=1, return_index=True)[1])
-
-
 def _already_shown(events: BundleEvents, rank: Integers, chosen: Integers, hour: Integers) -> npt.NDArray[np.bool_]:
     """Return the decisions whose concept was already running or pending on the chart at the step's hour."""
     group = (rank * len(events.names) + events.concept) * len(TYPES) + np.maximum(_TYPE_OF_KIND[events.kind], 0)
     begins = np.isin(events.kind, (EventKind.MEDICATION_START, EventKind.CULTURE_TAKEN))
     ends = events.kind == EventKind.MEDICATION_STOP
-    ends[_one_per_specimen(events, group)] = True
+    # Of a culture only the first result ends it: its organisms are in several rows
+    rows = np.flatnonzero((events.kind == EventKind.CULTURE) & (events.revision == 0))
+    ends[rows[np.unique(np.stack([group[rows], events.event[rows]]), axis=1, return_index=True)[1]]] = True
     left_open, discharged = _ended_by_discharge(events, rank)
     keys = np.r_[_key(group[ends], events.hour[ends]), _key(group[left_open], discharged)]
     running = _count(_key(group[begins], events.hour[begins]), group[chosen], hour) - _count(keys, group[chosen], hour)
     return running > 0
-
-
-def _one_per_specimen(events: BundleEvents, group: Integers) -> Integers:
-    """Return the first result of every culture; its organisms are in several rows."""
-    rows = np.flatnonzero((events.kind == EventKind.CULTURE) & (events.revision == 0))
-    return rows[np.unique(np.stack([group[rows], events.event[rows]]), axis=1, return_index=True)[1]]
 
 
 def _ended_by_discharge(events: BundleEvents, rank: Integers) -> tuple[Integers, Integers]:

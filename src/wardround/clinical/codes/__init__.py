@@ -10,13 +10,16 @@ from wardround.clinical.codes.labels import (
     DrugGrouper,
     LabelSet,
     distinct_labels,
+    load_abbreviations,
     load_drug_synonyms,
     load_drugs,
+    load_lab_words,
+    load_panels,
     normalise_drug_name,
     normalise_label,
+    plain_words,
 )
 from wardround.clinical.codes.user_codes import UserCodes, add_user_codes, how_to_add, read_user_codes, user_codes
-from wardround.clinical.codes.words import load_abbreviations, load_lab_words, load_panels, plain_words
 
 __all__ = [
     "Category",

@@ -6,8 +6,7 @@ The inputs of each definition: docs/definitions.md.
 
 from __future__ import annotations
 
-from wardround.clinical.definitions.catalogue import DEFINITIONS, ClinicalDefinition
-from wardround.clinical.definitions.charting import ScoreAt, score_at
+from wardround.clinical.definitions.charting import DEFINITIONS, ClinicalDefinition, ScoreAt, score_at
 from wardround.clinical.definitions.formulas import (
     PartialScore,
     UrineRates,

@@ -25,7 +25,6 @@ from wardround.clinical.protocols.conditions import (
     TimesBaseline,
     conditions_of,
 )
-from wardround.clinical.protocols.examples import ExampleResult, ProtocolExample, check_examples, read_examples
 from wardround.clinical.protocols.facts import (
     ChartedValue,
     CourseReading,
@@ -51,11 +50,15 @@ from wardround.clinical.protocols.index import (
 )
 from wardround.clinical.protocols.language import Trigger, compile_trigger
 from wardround.clinical.protocols.lint import (
+    ExampleResult,
+    ProtocolExample,
     ProtocolFault,
     can_hold_together,
+    check_examples,
     implies,
     is_same,
     lint_protocol,
+    read_examples,
     unknown_in_streams,
 )
 from wardround.clinical.protocols.merge import (

@@ -28,9 +28,12 @@ from wardround.clinical.protocols.conditions import (
     Stated,
     TimesBaseline,
 )
-from wardround.clinical.protocols.quantity_reading import (
+from wardround.clinical.protocols.tokens import (
+    OLDEST,
+    SCORE_UNITS,
     Amount,
-    check_value,
+    NameReader,
+    Tokens,
     direction_of,
     is_rate_unit,
     read_amount,
@@ -38,8 +41,17 @@ from wardround.clinical.protocols.quantity_reading import (
     read_span,
     read_window,
 )
-from wardround.clinical.protocols.tokens import OLDEST, SCORE_UNITS, NameReader, Tokens
-from wardround.clinical.vocabulary import RELATIONS, Relation, find_concept, is_known_drug, parse_quantity, read_unit
+from wardround.clinical.vocabulary import (
+    RELATIONS,
+    Measurement,
+    Relation,
+    convert,
+    find_concept,
+    find_measurement,
+    is_known_drug,
+    parse_quantity,
+    read_unit,
+)
 from wardround.core import UserError
 
 _LEVELS = {"low": "low", "normal": "normal", "high": "high", "abnormal": "abnormal", "elevated": "high"}
@@ -433,3 +445,26 @@ class _Reader:
         if hours is None:
             raise UserError(f"a window is missing at {self._tokens.rest!r}: write `in last 24 h`")
         return hours
+
+
+def check_value(value: AtValue, *, a_change: bool = False) -> None:
+    """Raise UserError if a number does not fit its measurement: a foreign unit, or an impossible value."""
+    known = find_measurement(value.concept)
+    if known is None:
+        return
+    listed = ", ".join(unit.unit for unit in known.units if unit.unit) or "no unit"
+    if value.unit is not None and read_unit(value.unit) is not None:
+        ways = [convert(1.0, value.unit, unit.unit or "1", known.name) for unit in known.units]
+        if not any(way is not None for way in ways):
+            raise UserError(f"{value.concept!r} is measured in {listed}, not in {value.unit}")
+    elif value.unit is None and not a_change and not _can_be(value.threshold, known):
+        spans = "; ".join(f"{unit.low:g} to {unit.high:g} {unit.unit or ''}".strip() for unit in known.units)
+        raise UserError(
+            f"{value.threshold:g} is no {value.concept} that is charted ({spans}): check it, or write its unit"
+        )
+
+
+def _can_be(number: float, known: Measurement) -> bool:
+    """Return whether a bare number lies among those charted, or below all of them, where every unit says the same of
+    it."""
+    return any(unit.is_plausible(number) for unit in known.units) or number < min(unit.low for unit in known.units)

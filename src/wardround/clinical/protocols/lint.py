@@ -1,11 +1,12 @@
-"""Problems of a protocol: duplicates, contradictions, implications between triggers."""
+"""Check a protocol: duplicates, contradictions, implications between triggers; worked examples."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, product
+from pathlib import Path
 from typing import Literal
 
 from wardround.clinical.protocols.conditions import (
@@ -14,12 +15,9 @@ from wardround.clinical.protocols.conditions import (
     AtRate,
     AtScore,
     AtValue,
-    ChangedBy,
     Condition,
     CountedActions,
-    HeldFor,
     HoursSince,
-    InWindow,
     Moving,
     Negated,
     Node,
@@ -27,9 +25,11 @@ from wardround.clinical.protocols.conditions import (
     TimesBaseline,
     conditions_of,
 )
+from wardround.clinical.protocols.facts import GivenFacts
 from wardround.clinical.protocols.index import CompiledRule, RuleIndex
 from wardround.clinical.protocols.rules import FORBIDDING, GlobalProtocol, RuleAction
 from wardround.clinical.vocabulary import clinical_name, convert, drug_name, usual_units
+from wardround.core import UserError, read_toml, strict
 
 # What triggers mean beside each other: whether one implies another, whether both can hold.
 #
@@ -126,7 +126,11 @@ def _literals(condition: Condition, *, positive: bool) -> list[_Literal]:
         within = "" if condition.hours is None else f" in {condition.hours:g}"
         states, kind, what = frozenset({"yes"}), "stated", f"{when}{condition.what} {concept}{within}"
     else:
-        states, kind, what = frozenset({"yes"}), "stated", _spelt(condition)
+        states, kind, what = (
+            frozenset({"yes"}),
+            "stated",
+            str(condition).replace(condition.concept, clinical_name(condition.concept)),
+        )
     return [_Literal(about=(kind, what), states=states if positive else _STATES[kind] - states)]
 
 
@@ -153,10 +157,6 @@ def _numbered(
             return (f"score of {condition.hours}", concept), condition.threshold
         case HoursSince():
             return ("hours", concept), condition.threshold
-
-
-def _spelt(condition: HeldFor | InWindow | ChangedBy) -> str:
-    return str(condition).replace(condition.concept, clinical_name(condition.concept))
 
 
 def _ranges(relation: str, threshold: float, positive: bool) -> list[tuple[float, bool, float, bool]]:
@@ -308,3 +308,59 @@ def _is_within(first: CompiledRule, second: CompiledRule) -> bool:
 
 def _fault(fault: Fault, first: CompiledRule, second: CompiledRule, text: str) -> ProtocolFault:
     return ProtocolFault(fault=fault, rules=(first.rule.id, second.rule.id), text=text)
+
+
+# Worked examples of a protocol: written cases, and the rules that must hold in them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolExample:
+    """One case. ``holds``: ids of the rules that must hold in it, all of them and no other."""
+
+    name: str
+    facts: GivenFacts = field(default_factory=GivenFacts)
+    holds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleResult:
+    """The result of a case: rules that should hold and do not, and rules that should not hold and do."""
+
+    name: str
+    missing: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Return whether exactly the expected rules hold."""
+        return not self.missing and not self.wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    case: tuple[ProtocolExample, ...]
+
+
+def read_examples(path: Path) -> tuple[ProtocolExample, ...]:
+    """Read ``[[case]]`` tables. Raises UserError without a case, or for an invalid one."""
+    cases = strict(_Body, read_toml(path), str(path)).case
+    if not cases:
+        raise UserError(f"{str(path)!r} holds no [[case]]; write one with a name, facts and the rules that hold")
+    return cases
+
+
+def check_examples(index: RuleIndex, examples: tuple[ProtocolExample, ...]) -> tuple[ExampleResult, ...]:
+    """Return what came of every case; UserError if one names a rule that the protocol has not."""
+    return tuple(_check(index, example) for example in examples)
+
+
+def _check(index: RuleIndex, example: ProtocolExample) -> ExampleResult:
+    unknown = [name for name in example.holds if name not in index.by_id]
+    if unknown:
+        raise UserError(f"case {example.name!r}: the protocol has no rule {', '.join(unknown)}")
+    satisfied = {rule.rule.id for rule in index.rules if rule.holds(example.facts)}
+    return ExampleResult(
+        name=example.name,
+        missing=tuple(name for name in example.holds if name not in satisfied),
+        wrong=tuple(sorted(satisfied - set(example.holds))),
+    )

@@ -167,12 +167,15 @@ class GlobalProtocol:
     def digest(self) -> str:
         """Hash of all that it says, as its file would: names a frozen protocol whatever its file is called."""
         return content_hash(
-            canonical_json([self.name, self.about, self._induced, [_rule_body(rule) for rule in self.rules]])
+            canonical_json(
+                [
+                    self.name,
+                    self.about,
+                    None if self.induced is None else asdict(self.induced),
+                    [_rule_body(rule) for rule in self.rules],
+                ]
+            )
         )
-
-    @property
-    def _induced(self) -> dict[str, Any] | None:
-        return None if self.induced is None else asdict(self.induced)
 
     def with_rules(self, rules: tuple[ProtocolRule, ...]) -> GlobalProtocol:
         """Return the same protocol with other rules."""

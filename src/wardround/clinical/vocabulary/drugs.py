@@ -68,7 +68,7 @@ def _read_ingredients(name: str) -> frozenset[str]:
     for candidate in (normalise_label(name), drug_name(name)):
         if candidate in _known():
             return frozenset({candidate})
-    parts = [_synonym(part) for part in _SPLIT.split(candidate) if part]
+    parts = [load_drug_synonyms().get(part.strip(), part.strip()) for part in _SPLIT.split(candidate) if part]
     return frozenset(parts) if any(part in _known() for part in parts) else frozenset({candidate})
 
 
@@ -177,7 +177,7 @@ def conflicts(drug: str, allergen: str) -> Truth:
         return (
             True
             if any(words_of(drug) == words_of(known_allergen) for known_allergen in allergens)
-            else _unless_unread(allergens)
+            else (False if all(map(_is_read, allergens)) else None)
         )
     return any_of(_conflict(drug, known_allergen) for known_allergen in allergens)
 
@@ -216,10 +216,6 @@ def allergy_code_title(code: str) -> str | None:
     titles = {cell_part: title for codes, title in table_rows("allergy_codes", 2) for cell_part in cell_parts(codes)}
     starts = (spelt[:length] for length in range(len(spelt), 2, -1))
     return next((titles[start] for start in starts if start in titles), None)
-
-
-def _unless_unread(allergens: tuple[str, ...]) -> Truth:
-    return False if all(map(_is_read, allergens)) else None
 
 
 def _is_read(allergen: str) -> bool:
@@ -333,10 +329,6 @@ def _members(name: str, rows: Mapping[str, tuple[str, ...]]) -> set[str]:
     for member in rows[name]:
         found |= _members(member[1:-1], rows) if member.startswith("[") else {member}
     return found
-
-
-def _synonym(part: str) -> str:
-    return load_drug_synonyms().get(part.strip(), part.strip())
 
 
 _AS_REACTION = re.compile(r"[- ]induced\b.*|\s[-:]\s.*")

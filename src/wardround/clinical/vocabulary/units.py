@@ -84,7 +84,12 @@ _NO_UNIT = frozenset({"", "n/a", "na", "none", "null", "-", "+/-"})
 @lru_cache(maxsize=8_192)
 def plain_unit(text: str | None) -> str | None:
     """Return the form in which units are compared; None without a unit (empty, "N/A")."""
-    spelt = _spelt(text or "")
+    plain = (
+        (text or "").strip().replace("µ", "u").replace("μ", "u").replace("&#176;", "").replace("°", "").replace("º", "")
+    )
+    plain = "".join(plain.lower().replace("₂", "2").replace("³", "3").replace(" per ", "/").split())
+    plain = plain.rstrip(".").replace("./", "/").removesuffix("(s)")
+    spelt = _WHOLE.get(plain, plain)
     return None if spelt in _NO_UNIT else spelt
 
 
@@ -132,13 +137,6 @@ def without_body(dimension: Dimension) -> Dimension:
 def rounded(value: float) -> float:
     """Return a converted number without the noise of its last digits."""
     return float(f"{value:.{_SIGNIFICANT}g}")
-
-
-def _spelt(text: str) -> str:
-    plain = text.strip().replace("µ", "u").replace("μ", "u").replace("&#176;", "").replace("°", "").replace("º", "")
-    plain = "".join(plain.lower().replace("₂", "2").replace("³", "3").replace(" per ", "/").split())
-    plain = plain.rstrip(".").replace("./", "/").removesuffix("(s)")
-    return _WHOLE.get(plain, plain)
 
 
 def _composed(spelt: str) -> Unit | None:

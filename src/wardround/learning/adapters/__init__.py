@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from wardround.learning.adapters.harbor import write_harbor_tasks, write_verifiers_config
 from wardround.learning.adapters.openenv import openenv_app
-from wardround.learning.adapters.rl import RlResult, reinforce
-from wardround.learning.adapters.trl import write_trl_module
+from wardround.learning.adapters.trl import RlResult, reinforce, write_trl_module
 
 __all__ = [
     "RlResult",

@@ -50,15 +50,17 @@ def write_harbor_tasks(world: World, out: Path) -> int:
             file = out / sample / name
             private_folder(file.parent)
             write_atomically(
-                file, _TEMPLATES.from_string(_source(template)).render(answer=ANSWER, **values), durable=False
+                file,
+                _TEMPLATES.from_string(
+                    resources.files("wardround.learning")
+                    .joinpath("prompts", f"{template}.jinja")
+                    .read_text(encoding="utf-8")
+                ).render(answer=ANSWER, **values),
+                durable=False,
             )
             if file.suffix == ".sh":
                 file.chmod(0o700)
     return len(world.ids)
-
-
-def _source(name: str) -> str:
-    return resources.files("wardround.learning").joinpath("prompts", f"{name}.jinja").read_text(encoding="utf-8")
 
 
 # The door for verifiers 0.4: a configuration of its taskset ``openenv``, which reads the server of ``--kind openenv``.

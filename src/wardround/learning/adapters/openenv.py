@@ -95,7 +95,9 @@ class _Connection:
         name, arguments = data.get("tool_name"), data.get("arguments", {})
         if not isinstance(name, str) or not isinstance(arguments, dict):
             raise _Refused("VALIDATION_ERROR", "a step is {tool_name, arguments}")
-        episode = self._begun()
+        if self.episode is None:
+            raise _Refused("SESSION_ERROR", "reset comes first")
+        episode = self.episode
         was_over = episode.done
         text = episode.call(name, arguments)
         self.steps += 1
@@ -117,11 +119,6 @@ class _Connection:
         if episode is not self.episode:
             episode.close()
         return tools
-
-    def _begun(self) -> WorldEpisode:
-        if self.episode is None:
-            raise _Refused("SESSION_ERROR", "reset comes first")
-        return self.episode
 
 
 def openenv_app(world: World) -> Starlette:

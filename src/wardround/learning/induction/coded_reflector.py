@@ -207,9 +207,15 @@ def reflect(table: StepTable, settings: InductionSettings) -> tuple[ProtocolRule
     grown = [rule for action in range(len(table.actions)) for rule in grow_rules(table, action, settings)]
     by_trigger: dict[str, list[GrownRule]] = {}
     for rule in grown:
-        by_trigger.setdefault(_trigger(table, rule), []).append(rule)
+        texts = sorted(table.triggers[index] for index in rule.triggers)
+        by_trigger.setdefault(
+            _AND.join(dict.fromkeys(part for trigger in texts for part in trigger.split(_AND))), []
+        ).append(rule)
     useful = sorted(by_trigger, key=lambda trigger: (-sum(rule.gain for rule in by_trigger[trigger]), trigger))
-    kept = [(trigger, _surest_first(by_trigger[trigger])) for trigger in useful[: settings.rules]]
+    kept = [
+        (trigger, sorted(by_trigger[trigger], key=lambda rule: (-rule.share, rule.action)))
+        for trigger in useful[: settings.rules]
+    ]
     ranked = sorted(kept, key=lambda entry: (-entry[1][0].share, entry[0]))
     weights = _weights(table, [grown_rules[0].triggers for _, grown_rules in ranked], settings)
     rules = [
@@ -244,15 +250,6 @@ def _weights(
         }
         for row in fitted
     ]
-
-
-def _surest_first(grown: Sequence[GrownRule]) -> list[GrownRule]:
-    return sorted(grown, key=lambda rule: (-rule.share, rule.action))
-
-
-def _trigger(table: StepTable, rule: GrownRule) -> str:
-    texts = sorted(table.triggers[index] for index in rule.triggers)
-    return _AND.join(dict.fromkeys(part for trigger in texts for part in trigger.split(_AND)))
 
 
 def _rule(table: StepTable, trigger: str, grown: Sequence[GrownRule], index: int) -> ProtocolRule:

@@ -329,7 +329,9 @@ class _Reflecting:
 
     async def _reflect_on(self, missed: MissedDecision, result: Reflection, budget: AskingBudget) -> None:
         """Ask about one missed decision, unless an earlier rule predicts it, and keep the resulting rule."""
-        seen = self._seen(missed, result.protocol)
+        # The step as it was known, read by the rules made so far
+        steps = steps_of(*self._played(missed.sample), RuleIndex(result.protocol))
+        seen = next(islice(steps, missed.step, None))
         if missed.action in seen.predicted:
             result.covered += 1
             return
@@ -351,11 +353,6 @@ class _Reflecting:
             result.protocol = merged.protocol
         recorder.finish({"rule": proposed.rule and proposed.rule.id, "refused": proposed.refused})
         self.log.flush()
-
-    def _seen(self, missed: MissedDecision, rules: GlobalProtocol) -> SeenStep:
-        """Return the step as it was known, read by the rules made so far."""
-        steps = steps_of(*self._played(missed.sample), RuleIndex(rules))
-        return next(islice(steps, missed.step, None))
 
     def _played(self, sample: Sample) -> _PlayedBundles:
         """Return the bundles of a stay; the last few are cached, because many decisions are of one stay."""

@@ -130,21 +130,23 @@ async def judge_pair(
         return Judgement(value=None)
     prompt = load_prompt("wardround.memory", synergy).render(first=first, second=second)
     try:
-        value = await ask_value(asker, prompt, _schema(synergy), purpose=f"judge_{synergy}", budget=budget)
+        properties: dict[str, Any] = {
+            synergy: {"type": "number", "minimum": 0, "maximum": 1},
+            "reason": {"type": "string"},
+        }
+        if synergy == "joint_use":
+            properties["relation"] = {"type": "string", "enum": list(RELATIONS)}
+        value = await ask_value(
+            asker,
+            prompt,
+            {"type": "object", "properties": properties, "required": [synergy]},
+            purpose=f"judge_{synergy}",
+            budget=budget,
+        )
     except FormatError as error:
         asker.note("synergy_unjudged", {"pair": [first.id, second.id], "problem": str(error)})
         return Judgement(value=None)
     return Judgement(value=float(value[synergy]), relation=value.get("relation"))
-
-
-def _schema(synergy: Synergy) -> Mapping[str, Any]:
-    properties: dict[str, Any] = {
-        synergy: {"type": "number", "minimum": 0, "maximum": 1},
-        "reason": {"type": "string"},
-    }
-    if synergy == "joint_use":
-        properties["relation"] = {"type": "string", "enum": list(RELATIONS)}
-    return {"type": "object", "properties": properties, "required": [synergy]}
 
 
 # Global de-duplication: an experience that says what another of the bank says already is not added.

@@ -96,7 +96,13 @@ async def settle_note(note: Experience, memory: PeerMemory, asking: PeerAsking |
         evolution = await asking.value("a_mem_evolve", _EVOLUTION, note=note, others=others)
         links, attributes = _evolution(evolution, near)
     evolved = {
-        other.id: NewNote(note=_evolved(other, attributes[other.id]), hands=(note.provenance,), replaces=other.id)
+        other.id: NewNote(
+            note=replace(
+                other, description=attributes[other.id].text, facts={**other.facts, "evolved_from": other.id}, id=""
+            ),
+            hands=(note.provenance,),
+            replaces=other.id,
+        )
         for other, _ in near
         if other.id in attributes and attributes[other.id].text != other.description
     }
@@ -158,10 +164,6 @@ def _evolution(
                 Attributes.of(other), context=_line(one["context"]), tags=_names(one["tags"])
             )
     return links, attributes
-
-
-def _evolved(note: Experience, attributes: Attributes) -> Experience:
-    return replace(note, description=attributes.text, facts={**note.facts, "evolved_from": note.id}, id="")
 
 
 def _line(text: str) -> str:

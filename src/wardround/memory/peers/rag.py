@@ -171,7 +171,11 @@ async def write_reports(memory: PeerMemory, asking: PeerAsking | None) -> NoteCh
     """Find the communities again, and give each that is new its report; those that are no more lose theirs."""
     notes = memory.notes()
     documents = [note for note in notes if note.facts["level"] == "case"]
-    known = {_members(note): note for note in notes if note.facts["level"] == "report"}
+    known = {
+        frozenset((*note.facts["entities"], *note.facts["cases"])): note
+        for note in notes
+        if note.facts["level"] == "report"
+    }
     found = _communities(documents)
     new = [await _report(one, asking) for one in found if one.members not in known]
     gone = known.keys() - {one.members for one in found}
@@ -258,10 +262,6 @@ async def _report(community: _Community, asking: PeerAsking | None) -> NewNote:
         id="",
     )
     return NewNote(note=note, hands=tuple(other.provenance for other in others))
-
-
-def _members(report: Experience) -> frozenset[str]:
-    return frozenset((*report.facts["entities"], *report.facts["cases"]))
 
 
 def _by_rules(case: Case) -> dict[str, Any]:

@@ -69,7 +69,8 @@ async def distil(case: Case, asking: PeerAsking | None, settings: PeerSettings) 
                 {
                     "source": _SOURCE_OF[draw_by_rule.kind],
                     "when_to_use": draw_by_rule.condition,
-                    **_words(draw_by_rule),
+                    "title": draw_by_rule.title,
+                    "content": draw_by_rule.content,
                 },
             )
             for draw_by_rule in draw_by_rules(case)
@@ -134,10 +135,6 @@ def _lesson(case: Case, fields: Mapping[str, Any], value: float | None = None, *
         facts={"source": fields["source"], "value": value},
         **origin,
     )
-
-
-def _words(experience: Experience) -> dict[str, str]:
-    return {"title": experience.title, "content": experience.content}
 
 
 def _trajectories(attempts: Sequence[Attempt], settings: PeerSettings) -> list[str]:
