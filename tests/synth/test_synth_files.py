@@ -194,8 +194,7 @@ def test_a_cell_is_quoted_where_it_must_be_and_nowhere_else(text: str, cell: str
 
 def test_two_films_of_a_study_lie_side_by_side(tmp_path: Path) -> None:
     pytest.importorskip("pydicom", reason="needs the extra [imaging]")
-    from wardround.synth.radiographs import write_films
-    from wardround.synth.radiographs.films import film_path
+    from wardround.synth.radiographs import film_path, write_films
 
     names = ["11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"]
     columns = "subject_id,study_id,dicom_id,sop_instance_uid,acquired,height,view_position"

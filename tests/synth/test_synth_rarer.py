@@ -11,7 +11,7 @@ import pytest
 
 from wardround.cli import main
 from wardround.synth.person import Dice
-from wardround.synth.rarer import draw_course, quick_return
+from wardround.synth.planning import draw_course, quick_return
 
 DAY = timedelta(days=1)
 

@@ -5,12 +5,10 @@
 Nothing here reads a record; what a disease does lives in ``data/*.toml``.
 """
 
-from wardround.synth.columns import COLUMNS, MODULES
-from wardround.synth.dialects import DIALECTS, plant_traps, time_zone_of, write_dialect
 from wardround.synth.hospital import SynthManifest, synthesize
-from wardround.synth.other_forms import synthesize_as
-from wardround.synth.planting import PlantedRule, plant_rules
-from wardround.synth.protocol_rules import planted_rules
+from wardround.synth.other_forms import DIALECTS, synthesize_as, time_zone_of, write_dialect
+from wardround.synth.output import COLUMNS, MODULES
+from wardround.synth.planting import PlantedRule, plant_rules, plant_traps, planted_rules
 
 __all__ = [
     "COLUMNS",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,12 +12,72 @@ from typing import Any
 
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.core.executors import starting
-from wardround.synth.catalog import load_catalog
-from wardround.synth.columns import MODULES
-from wardround.synth.dictionaries import dictionary_lines
-from wardround.synth.output import Files, Packed, TableLines, pack
+from wardround.synth.catalog import Catalog, load_catalog
+from wardround.synth.coding import extra_codes
+from wardround.synth.output import MODULES, Files, Packed, TableLines, pack, quoted
 from wardround.synth.patient_life import Modules, write_subject
-from wardround.synth.person import MOST_PATIENTS
+from wardround.synth.person import MOST_PATIENTS, caregivers, providers
+
+# The tables that only name things: d_*, provider, caregiver. Made from the catalog, so that every code has a name.
+
+
+_HCPCS = (
+    ("G0378", "", "Hospital observation service, per hour", "Hospital observation per hr"),
+    ("93454", "3", "Catheter placement in coronary artery(s) for coronary angiography", "Cardiovascular"),
+    ("43235", "3", "Esophagogastroduodenoscopy, diagnostic", "Digestive system"),
+    ("27447", "3", "Arthroplasty, knee, total", "Musculoskeletal system"),
+    ("47562", "3", "Laparoscopy, surgical; cholecystectomy", "Digestive system"),
+)
+
+
+def _diagnoses(catalog: Catalog) -> Iterable[tuple[str, int, str]]:
+    for condition in catalog.conditions.values():
+        for version, codes in ((9, condition.icd9 + condition.severe9), (10, condition.icd10 + condition.severe10)):
+            yield from ((code, version, title) for code, title in codes)
+    yield from extra_codes()
+
+
+def _procedures(catalog: Catalog) -> Iterable[tuple[str, int, str]]:
+    for row in catalog.procedures.values():
+        yield (*_split(row["icd9"], 9),)
+        yield (*_split(row["icd10"], 10),)
+
+
+def _split(pair: list[str], version: int) -> tuple[str, int, str]:
+    return pair[0], version, pair[1]
+
+
+def dictionary_lines(catalog: Catalog) -> dict[str, list[str]]:
+    """Return the lines of every dictionary table, sorted by key."""
+    labs = sorted(catalog.analytes.values(), key=lambda analyte: analyte.itemid)
+    return {
+        "d_hcpcs": [",".join(quoted(cell) for cell in row) + "\n" for row in sorted(_HCPCS)],
+        "d_icd_diagnoses": _code_lines(_diagnoses(catalog)),
+        "d_icd_procedures": _code_lines(_procedures(catalog)),
+        "d_labitems": [f"{a.itemid},{a.label},{a.fluid},{a.category}\n" for a in labs],
+        "d_items": _item_lines(catalog),
+        "provider": [f"{code}\n" for code in providers()],
+        "caregiver": [f"{code}\n" for code in caregivers()],
+    }
+
+
+def _code_lines(rows: Iterable[tuple[str, int, str]]) -> list[str]:
+    return [f"{code},{version},{quoted(title)}\n" for code, version, title in sorted(set(rows))]
+
+
+def _item_lines(catalog: Catalog) -> list[str]:
+    lines = []
+    for linked, rows in catalog.items.items():
+        for row in rows.values():
+            if isinstance(row, dict) and "id" in row:
+                cells = (row["label"], row.get("short", row["label"]), linked, row.get("category", ""))
+                numbers = (row.get("unit", ""), row.get("type", "Numeric"), row.get("low", ""), row.get("high", ""))
+                lines.append((row["id"], ",".join(quoted(str(cell)) for cell in (row["id"], *cells, *numbers)) + "\n"))
+    return [line for _, line in sorted(lines)]
+
+
+# Subjects in batches.
+
 
 BATCH = 40
 """Subjects per batch; part of the file format, because a batch is one gzip member."""
@@ -109,8 +169,8 @@ def synthesize(
     The files are the same bytes for the same seed, number of patients and modules, whatever ``workers``. Subject ``i``
     is the same in a smaller and a larger hospital of that seed. ``films`` adds rows about chest radiographs, and
     :func:`wardround.synth.radiographs.write_films` draws them. ``rarer`` adds courses that a small hospital lacks
-    (:mod:`wardround.synth.rarer`). ``decoys`` adds rows that only look like an answer
-    (:mod:`wardround.synth.decoys`). With ``workers`` above 1, call it below
+    (:mod:`wardround.synth.planning`). ``decoys`` adds rows that only look like an answer
+    (:mod:`wardround.synth.patient_life`). With ``workers`` above 1, call it below
     ``if __name__ == "__main__"``: processes are spawned.
     Raises UserError when the folder holds something else, cannot be written, or the numbers make no sense.
     """

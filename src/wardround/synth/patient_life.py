@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 
 from wardround.synth.catalog import Catalog, Condition
 from wardround.synth.coding import write_clinic_visit, write_coding
-from wardround.synth.decoys import a_week_after, write_decoys
 from wardround.synth.emar import Dose, administrations, charts_electronically, write_administrations
 from wardround.synth.front_desk import EdVisit, icu_stays, write_admission, write_ed_visit, write_patient
 from wardround.synth.icu_charting import write_charting, write_icu_procedures
 from wardround.synth.icu_flows import Flows, write_flows
 from wardround.synth.imaging import plan_imaging, write_reports
-from wardround.synth.labs import Laboratory, Results, Signals, write_labs
+from wardround.synth.labs import Laboratory, Results, Signals, Values, write_labs
 from wardround.synth.medication import Course, plan_drugs, write_pharmacy
 from wardround.synth.micro import draw_growth, write_culture, write_microbiology
 from wardround.synth.notes import write_summary
@@ -30,10 +29,43 @@ from wardround.synth.person import (
     draw_subject,
     stamp,
 )
-from wardround.synth.planning import ClinicalProblem, Encounter, plan_encounter, severity
-from wardround.synth.radiographs.films import write_film_rows
-from wardround.synth.rarer import quick_return, rarer_dice
+from wardround.synth.planning import ClinicalProblem, Encounter, plan_encounter, quick_return, rarer_dice, severity
+from wardround.synth.radiographs import write_film_rows
 from wardround.synth.subject_writer import SubjectWriter
+
+# Decoys: rows that look like an answer and are none, so that an audit or a label that uses them is detected.
+#
+# A result just after a stay, a result corrected to another value later, a death a week after intensive care began.
+# Further decoys are drips by the minute (``icu_flows``) and the orders of people whom the emergency department sends
+# home (``orders``), which MIMIC-IV does not have.
+
+
+_CORRECTED_AFTER = 130 * MINUTE
+"""The delay from a result to its correction."""
+
+
+def a_week_after(dice: Dice, stay: Encounter) -> int | None:
+    """Draw whether a discharged person dies within a week after intensive care began, and not within a week of the
+    question, a day later."""
+    if stay.death is not None or not stay.icu_places or not dice.chance(0.5):
+        return None
+    week = stay.icu_places[0].start + 7 * DAY
+    return week if week - week % DAY > stay.discharge else None
+
+
+def write_decoys(writer: SubjectWriter, stay: Encounter, results: Results) -> None:
+    """Write the decoys of one stay, after all other rows of the subject."""
+    dice, hadm = writer.dice, str(stay.hadm_id)
+    signals = Signals(dice, writer.subject, stay.problems, stay.arrival, stay.discharge, fatal=stay.death is not None)
+    laboratory = Laboratory(writer, signals, None)
+    potassium_results = [(moment, values) for moment, values in results if "potassium" in values]
+    if potassium_results and dice.chance(0.3):
+        moment, values = dice.pick(potassium_results)
+        again = Values(values | {"potassium": values["potassium"] + 1.5})
+        laboratory.report_correction("potassium", again, moment, moment + _CORRECTED_AFTER, hadm)
+    if stay.death is None and dice.chance(0.3):
+        laboratory.draw(stay.discharge + dice.whole(10, 50) * MINUTE, {"basic"}, "")  # of no stay: it is over
+
 
 _MOST_STAYS = 12
 _MOST_VISITS = 18
@@ -49,9 +81,9 @@ class Modules:
     films: bool = False
     """Rows about chest radiographs; they need the notes."""
     rarer: bool = False
-    """Courses that a small hospital is without (:mod:`wardround.synth.rarer`)."""
+    """Courses that a small hospital is without (:mod:`wardround.synth.planning`)."""
     decoys: bool = True
-    """What looks like an answer and is none (:mod:`wardround.synth.decoys`)."""
+    """What looks like an answer and is none (:mod:`wardround.synth.patient_life`)."""
 
 
 @dataclass(slots=True, kw_only=True)

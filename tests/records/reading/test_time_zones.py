@@ -26,8 +26,7 @@ from wardround.core import UserError, from_microseconds, to_microseconds
 from wardround.records import IngestReport, IngestSettings, Store, ingest, load_source_spec
 from wardround.records.drafts.draft import draft_spec
 from wardround.records.specs.wall_clock import WallClock
-from wardround.synth import synthesize
-from wardround.synth.dialects import write_dialect
+from wardround.synth import synthesize, write_dialect
 
 BERLIN = "Europe/Berlin"
 SPEC = """
