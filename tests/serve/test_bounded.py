@@ -21,8 +21,8 @@ from starlette.types import Receive, Scope, Send
 
 from wardround.records import Store
 from wardround.serve import SessionTokens, http_app
-from wardround.serve.bounded import LONGEST_ADDRESS, BoundedRequests
 from wardround.serve.cds import CardShelf, FeedbackFile, cds_app
+from wardround.serve.guarded import LONGEST_ADDRESS, BoundedRequests
 from wardround.serve.viewer import MarksFile, ReviewPages, ViewedRun, ViewerPages, review_app, viewer_app
 
 GONE = {"type": "http.disconnect"}

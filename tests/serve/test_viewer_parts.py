@@ -28,7 +28,7 @@ from wardround.serve.viewer.episode import EPISODE_HEIGHT as HEIGHT
 from wardround.serve.viewer.episode import EPISODE_WIDTH as WIDTH
 from wardround.serve.viewer.episode import LABEL, branches_of, draw_episode
 from wardround.serve.viewer.hidden_rows import rows_hidden_at
-from wardround.serve.viewer.live.patient import state_sections
+from wardround.serve.viewer.patient import state_sections
 from wardround.serve.viewer.record_lists import when_empty
 from wardround.serve.viewer.transcript import (
     FIRST_PAGE,

@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.serve.viewer import MarksFile, ReviewPages, ViewedRun, ViewerPages, review_app, viewer_app
-from wardround.serve.viewer.review import round as round_pages
-from wardround.serve.viewer.review.marks import (
+from wardround.serve.viewer import review as round_pages
+from wardround.serve.viewer.review import (
     LONGEST_COMMENT,
     ReviewMark,
     agreement_rows,

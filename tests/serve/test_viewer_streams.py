@@ -24,8 +24,8 @@ from wardround.cli import main
 from wardround.core import UserError, register_seals
 from wardround.records import load_source_spec
 from wardround.serve.viewer import NotFound, ViewedStream, ViewerPages, viewer_app, write_site
-from wardround.serve.viewer.live.patient import BUNDLES
-from wardround.serve.viewer.live.stream import PatientLine, PatientQuery, draw_pace, listed, read_query
+from wardround.serve.viewer.patient import BUNDLES
+from wardround.serve.viewer.stream import PatientLine, PatientQuery, draw_pace, listed_patients, read_patient_query
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.ledger import Commit, LoggedLine, PaceMinute, StreamLedger
 from wardround.stream.output import sealed_line
@@ -309,10 +309,10 @@ LINES = [
 def test_who_is_listed_and_in_which_order(query: dict[str, str], subjects: list[int], live_stream_path: Path) -> None:
     """An alert is new until a day after its hour: new ones first, then by hour, number and abnormal values."""
     moment = replace(ViewedStream(live_stream_path).look(), clock="2150-01-02 10:00", patients=LINES)
-    found = listed(moment, read_query(query))
+    found = listed_patients(moment, read_patient_query(query))
     assert [one.subject for one in found.rows] == subjects
     assert (found.fitting, found.pages, found.newest) == (len(subjects), 1, "2150-01-01 10:00")
-    none_yet = listed(replace(moment, clock=None), read_query(query))
+    none_yet = listed_patients(replace(moment, clock=None), read_patient_query(query))
     assert (len(none_yet.rows), none_yet.newest) == (len(subjects), "")
 
 
@@ -320,18 +320,18 @@ def test_who_is_listed_and_in_which_order(query: dict[str, str], subjects: list[
 def test_a_page_lists_a_hundred(count: int, pages: int, live_stream_path: Path) -> None:
     patients = [line(number, "02 10") for number in range(count)]
     moment = replace(ViewedStream(live_stream_path).look(), clock="2150-01-02 10:00", patients=patients)
-    found = [listed(moment, PatientQuery(sort="patient", page=page)) for page in range(1, pages + 1)]
+    found = [listed_patients(moment, PatientQuery(sort="patient", page=page)) for page in range(1, pages + 1)]
     assert [one.subject for page in found for one in page.rows] == list(range(count))
     assert {page.pages for page in found} == {pages}
     assert all(len(page.rows) == 100 for page in found[:-1])
     for page in (0, pages + 1):
         with pytest.raises(NotFound, match=f"the list has {pages} pages, not {page}"):
-            listed(moment, PatientQuery(page=page))
+            listed_patients(moment, PatientQuery(page=page))
 
 
 def test_an_address_says_what_is_asked_for_and_not_what_goes_without() -> None:
     assert PatientQuery().address() == "index.html"
-    query = read_query({"show": "alerts", "page": "3", "sort": "alerts", "rule": "", "refresh": "30"})
+    query = read_patient_query({"show": "alerts", "page": "3", "sort": "alerts", "rule": "", "refresh": "30"})
     assert query.address() == "index.html?show=alerts&page=3&refresh=30"
     assert query.address(page=1, sort="hour", refresh="") == "index.html?show=alerts&sort=hour"
 
@@ -356,7 +356,7 @@ def test_the_last_hour_is_drawn_minute_by_minute(live_stream_path: Path) -> None
 def test_pages_of_patients_neither_skip_nor_repeat(live_stream_path: Path) -> None:
     moment = ViewedStream(live_stream_path).look()
     for order in ("alerts", "hour", "abnormal", "bundles", "patient"):
-        pages = [listed(moment, PatientQuery(sort=order, page=n), rows=1) for n in (1, 2, 3)]
+        pages = [listed_patients(moment, PatientQuery(sort=order, page=n), rows=1) for n in (1, 2, 3)]
         assert sorted(line.subject for found in pages for line in found.rows) == [7, 8, 9]
 
 

@@ -29,9 +29,8 @@ from wardround.runs import (
 )
 from wardround.runs.models import open_knowledge
 from wardround.runs.worker import open_run_images
-from wardround.serve.access import TOKEN_SECONDS, Listening, SessionTokens
-from wardround.serve.access_log import AccessLog
-from wardround.serve.mcp_server import http_app, serve_stdio
+from wardround.serve.guarded import AccessLog
+from wardround.serve.mcp_server import TOKEN_SECONDS, Listening, SessionTokens, http_app, serve_stdio
 from wardround.serve.session import ServedSession, SessionLimits, SqlLane
 from wardround.tasks.benchmarks import ask
 from wardround.tools import EnvironmentOptions

@@ -19,7 +19,7 @@ from wardround.core import Message, ToolCall, Usage
 from wardround.log import EpisodeRecorder
 from wardround.models import USAGE_FIELDS, EpisodeQuestions, Reply, Request
 from wardround.models.tool_questions import PURPOSE
-from wardround.serve.access_log import AccessLog
+from wardround.serve.guarded import AccessLog
 from wardround.tools import Environment, ToolResult
 
 if TYPE_CHECKING:

@@ -15,12 +15,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wardround.core import UserError
-from wardround.serve.access_log import PrivateLines
-from wardround.serve.bounded import BoundedRequests
-from wardround.serve.cds.requests import FeedbackRequest, MalformedRequest, read_body
-from wardround.serve.cds.services import SERVICES, CardShelf, discovery
+from wardround.serve.cds.services import SERVICES, CardShelf, FeedbackRequest, MalformedRequest, discovery, read_body
 from wardround.serve.cds.signing import SignedCallers, SignedDoor
-from wardround.serve.viewer.app import page_door
+from wardround.serve.guarded import BoundedRequests, PrivateLines, page_door
 
 # Feedback of users on cards: one JSON line each, appended to a file beside the run.
 

@@ -25,8 +25,8 @@ from wardround.core import UserError, check_settings, read_toml, setting, strict
 from wardround.models import DataUseGuard
 from wardround.models.endpoint import MalformedReply, read_body, read_json
 from wardround.models.guard import environment_proxy, is_loopback, parse_endpoint, tls_context
-from wardround.serve.access_log import PrivateLines
 from wardround.serve.cds.services import SERVICES
+from wardround.serve.guarded import PrivateLines
 
 # Settings of the trusted systems, each identified by its signed JWTs: in a file, as flags, or in Python.
 #

@@ -3,13 +3,12 @@
 Needs the extra ``[view]``. The pages contain record text: they are patient data like the runs.
 """
 
-from wardround.serve.viewer.app import must_be_token, viewer_app
-from wardround.serve.viewer.export import write_site
-from wardround.serve.viewer.live.stream import ViewedStream
-from wardround.serve.viewer.pages import ViewerPages
-from wardround.serve.viewer.review.marks import MarksFile
-from wardround.serve.viewer.review.round import ReviewPages, review_app
+from wardround.serve.guarded import must_be_token
+from wardround.serve.viewer.app import viewer_app
+from wardround.serve.viewer.pages import ViewerPages, write_site
+from wardround.serve.viewer.review import MarksFile, ReviewPages, review_app
 from wardround.serve.viewer.run import NotFound, ViewedRun
+from wardround.serve.viewer.stream import ViewedStream
 
 __all__ = [
     "MarksFile",

@@ -2,88 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
-from base64 import b64decode
 from collections.abc import Callable
-from hashlib import sha256
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wardround.core import RecordError, UserError
-from wardround.serve.bounded import BoundedRequests
+from wardround.serve.guarded import PAGE_HEADERS, BoundedRequests, html_page, page_door
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.run import NotFound, listed, read_query
 
-# Every page requires a token: as the password in the browser's dialog (any user name), or as a bearer token.
-
-
-_SHORTEST = 16
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1")
-
-
-class TokenDoor:
-    """Refuses requests without the token. UserError: it is too short."""
-
-    def __init__(self, app: ASGIApp, *, token: str) -> None:
-        must_be_token(token)
-        self._app = app
-        self._digest = _digest(token)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on requests with the token; answer 401 to all others."""
-        if scope["type"] == "lifespan" or self._opens(HTTPConnection(scope).headers.get("authorization", "")):
-            await self._app(scope, receive, send)
-            return
-        asking = {"WWW-Authenticate": 'Basic realm="wardround", charset="UTF-8"'}
-        await PlainTextResponse("a token is required, as password or bearer token\n", 401, asking)(scope, receive, send)
-
-    def _opens(self, authorization: str) -> bool:
-        scheme, _, given = authorization.partition(" ")
-        token = _password(given) if scheme.lower() == "basic" else given if scheme.lower() == "bearer" else ""
-        return secrets.compare_digest(_digest(token), self._digest)
-
-
-def page_door(token: str | None) -> Middleware:
-    """Return the check for every page: a token, or without one only loopback names."""
-    if token is None:
-        return Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK_NAMES), www_redirect=False)
-    return Middleware(TokenDoor, token=token)
-
-
-def must_be_token(token: str) -> None:
-    """Raise UserError if a token is too short to protect anything."""
-    if len(token) < _SHORTEST:
-        raise UserError(f"a token needs at least {_SHORTEST} characters")
-
-
-def _password(given: str) -> str:
-    try:
-        return b64decode(given, validate=True).decode().partition(":")[2]
-    except ValueError:  # neither Base64 nor UTF-8: no password
-        return ""
-
-
-def _digest(token: str) -> bytes:
-    """Return a digest: comparing digests of one length reveals nothing about the token."""
-    return sha256(token.encode()).digest()
-
-
-# The viewer over HTTP: it only reads, reports every error in one line, and forbids caching and framing.
-
-
-_HEADERS = {
-    "Cache-Control": "no-store",  # the browser must not store record text
-    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest is in every page, as in reports
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+# The viewer only reads, reports every error in one line, and forbids caching and framing.
 
 
 def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
@@ -128,7 +61,7 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
 
     def marks_file(request: Request) -> Response:
         text = pages.marks_csv(request.path_params["number"])
-        return Response(text, media_type="text/csv; charset=utf-8", headers=_HEADERS)
+        return Response(text, media_type="text/csv; charset=utf-8", headers=PAGE_HEADERS)
 
     def stream(request: Request) -> Response:
         return html_page(pages.live.stream_page(request.path_params["number"], dict(request.query_params)))
@@ -177,8 +110,3 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
 
 def _episode(request: Request) -> str:
     return f"episodes/{request.path_params['page']}.html"
-
-
-def html_page(html: str, status: int = 200) -> Response:
-    """Return a page that browsers neither store nor frame."""
-    return HTMLResponse(html, status, headers=_HEADERS)

@@ -16,7 +16,7 @@ from wardround.records.chart import stored_rows
 from wardround.records.shards import AVAILABLE, VERSION
 from wardround.records.specs import microseconds
 
-ROWS = 200
+HIDDEN_ROWS = 200
 """Rows of one page."""
 
 
@@ -106,10 +106,10 @@ def _said(value: object) -> str:
 
 def page_count(hidden: HiddenRows) -> int:
     """Return the number of pages of rows and cells, at least one."""
-    return max(1, -(-max(len(hidden.rows), len(hidden.cells)) // ROWS))
+    return max(1, -(-max(len(hidden.rows), len(hidden.cells)) // HIDDEN_ROWS))
 
 
 def page_of(hidden: HiddenRows, number: int) -> HiddenRows:
     """Return the rows and cells of a page, from 1."""
-    part = slice((number - 1) * ROWS, number * ROWS)
+    part = slice((number - 1) * HIDDEN_ROWS, number * HIDDEN_ROWS)
     return replace(hidden, rows=hidden.rows[part], cells=hidden.cells[part])

@@ -1,29 +1,31 @@
-"""The viewer's pages as text. Served and exported pages come from the same templates and have the same links."""
+"""The viewer's pages, as text and as files: those served and those exported have the same templates and links."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from wardround.core import UserError
+from wardround.core import Progress, Reporter, UserError, must_be_new, private_folder, silent, write_atomically
 from wardround.reports.report import episode_page, matrix, page_environment
 from wardround.reports.standing import row_text
 from wardround.reports.summary import contender
-from wardround.serve.viewer.bank import bank_view, experience_view
+from wardround.serve.viewer.bank import bank_pages, bank_view, experience_view
 from wardround.serve.viewer.compare_view import sides_view
 from wardround.serve.viewer.episode import (
     bank_or_reason,
     episode_stem,
     episode_view,
+    page_counts,
     record_then_view,
+    steps_view,
     transcript_view,
 )
-from wardround.serve.viewer.hidden_rows import ROWS, page_count, page_of, rows_hidden_at
-from wardround.serve.viewer.live.pages import StreamPages
-from wardround.serve.viewer.live.stream import ViewedStream
-from wardround.serve.viewer.review.marks import (
+from wardround.serve.viewer.hidden_rows import HIDDEN_ROWS, page_count, page_of, rows_hidden_at
+from wardround.serve.viewer.patient import bundle_pages, bundles_view, patient_view
+from wardround.serve.viewer.review import (
     MarkedEpisode,
     MarksFile,
     agreement_rows,
@@ -31,8 +33,109 @@ from wardround.serve.viewer.review.marks import (
     marks_csv,
     median_seconds,
 )
-from wardround.serve.viewer.run import ORDERS, ListedSamples, NotFound, SampleQuery, ViewedRun, choices, sample_page
-from wardround.serve.viewer.ward_round import steps_view
+from wardround.serve.viewer.run import (
+    ORDERS,
+    ROWS,
+    ListedSamples,
+    NotFound,
+    SampleQuery,
+    ViewedBank,
+    ViewedRun,
+    choices,
+    listed,
+    sample_page,
+)
+from wardround.serve.viewer.stream import (
+    PATIENTS,
+    REFRESHES,
+    PatientQuery,
+    ViewedStream,
+    listed_patients,
+    overview,
+    read_patient_query,
+)
+
+# Pages of live streams.
+
+
+Render = Callable[..., str]
+"""Makes a page of the name of a template and what it shows."""
+
+
+class StreamPages:
+    """Pages of some streams, numbered from 1. They show only committed data of hours that are over."""
+
+    def __init__(self, streams: Sequence[ViewedStream], render: Render) -> None:
+        self.streams = tuple(streams)
+        self._render = render
+
+    def stream(self, number: int) -> ViewedStream:
+        """Return a stream. NotThere: no stream with that number."""
+        if not 1 <= number <= len(self.streams):
+            raise NotFound(f"no stream {number}; there are {len(self.streams)}")
+        return self.streams[number - 1]
+
+    def stream_page(self, number: int, asked: Mapping[str, str]) -> str:
+        """Return the page of a stream: its progress and its patients."""
+        return self._overview(number, read_patient_query(asked), is_static=False)
+
+    def static_page(self, number: int, page: int) -> str:
+        """Return a page of an export: without filters, and without automatic refresh."""
+        return self._overview(number, PatientQuery(page=page), is_static=True)
+
+    def patient_page(self, number: int, subject: str, asked: Mapping[str, str], *, is_static: bool = False) -> str:
+        """Return the page of a patient: the state, the proposals and reasons, and the latest bundles."""
+        refresh = asked.get("refresh", "")
+        if refresh and refresh not in REFRESHES:
+            raise NotFound(f"no refresh {refresh!r}, only {', '.join(REFRESHES)}")
+        view = patient_view(self.stream(number), _number(subject), refresh=refresh)
+        return self._render("live_patient.html.jinja", is_static=is_static, **view)
+
+    def bundles_page(self, number: int, subject: str, part: int) -> str:
+        """Return a page of a patient's bundles."""
+        return self._render("live_bundles.html.jinja", **bundles_view(self.stream(number), _number(subject), part))
+
+    def _overview(self, number: int, query: PatientQuery, *, is_static: bool) -> str:
+        stream = self.stream(number)
+        moment = stream.look()
+        view = overview(stream, moment, query, listed_patients(moment, query))
+        return self._render("live_stream.html.jinja", is_static=is_static, **view)
+
+
+def _number(subject: str) -> int:
+    try:
+        return int(subject)
+    except ValueError:
+        raise NotFound(f"no patient {subject!r}") from None
+
+
+# A stream's pages as files, all of one moment, even if the stream continues while they are written.
+
+
+def write_stream(pages: StreamPages, number: int, folder: Path, report: Reporter) -> None:
+    """Write the list of patients and every patient's pages."""
+    stream = pages.stream(number)
+    (folder / "patients").mkdir(parents=True)
+    with stream.held():
+        patients = stream.look().patients
+        for page in range(1, max(1, -(-len(patients) // PATIENTS)) + 1):
+            name = "index.html" if page == 1 else f"index-{page}.html"
+            write_atomically(folder / name, pages.static_page(number, page), durable=False)
+        for done, line in enumerate(patients, start=1):
+            _write_patient(pages, number, line.subject, line.bundles, folder / "patients")
+            report(Progress(label="writing pages", done=done, total=len(patients), unit="patients"))
+
+
+def _write_patient(pages: StreamPages, number: int, subject: int, bundles: int, folder: Path) -> None:
+    html = pages.patient_page(number, str(subject), {}, is_static=True)
+    write_atomically(folder / f"{subject}.html", html, durable=False)
+    for part in range(1, bundle_pages(bundles) + 1):
+        html = pages.bundles_page(number, str(subject), part)
+        write_atomically(folder / f"{subject}.bundles-{part}.html", html, durable=False)
+
+
+# Pages of runs.
+
 
 MOST_MARKED = 200
 _HELD = 4
@@ -137,10 +240,18 @@ class ViewerPages:
         if not 1 <= part <= page_count(hidden):
             raise NotFound(f"there are {page_count(hidden)} pages of what was not yet known, not {part}")
         stem = episode_stem(page)
-        pager = [(str(n), f"{stem}.not-yet-known-{n}.html") for n in range(1, page_count(hidden) + 1)]
-        parts = {"hidden": hidden, "shown": page_of(hidden, part), "row_text": row_text, "pager": pager, "number": part}
         return self._render(
-            "later.html.jinja", **self._shared(number), **parts, stem=stem, result=score, sample=sample, most=ROWS
+            "later.html.jinja",
+            **self._shared(number),
+            hidden=hidden,
+            shown=page_of(hidden, part),
+            row_text=row_text,
+            pager=[(str(n), f"{stem}.not-yet-known-{n}.html") for n in range(1, page_count(hidden) + 1)],
+            number=part,
+            stem=stem,
+            result=score,
+            sample=sample,
+            most=HIDDEN_ROWS,
         )
 
     def later_pages(self, number: int, page: str) -> int:
@@ -207,3 +318,77 @@ def _following(query: SampleQuery, found: ListedSamples) -> str:
     if found.after is None:
         return ""
     return "samples.html?" + urlencode({**query.filters, "sort": query.order, "after": found.after})
+
+
+# The same pages as files: a site that opens from disk, without a server.
+
+
+def write_site(pages: ViewerPages, target: Path, *, report: Reporter = silent) -> Path:
+    """Write every page into a new or empty folder; return the first page's path. UserError: the folder is not empty."""
+    must_be_new(target)
+    private_folder(target)
+    for number in range(1, len(pages.runs) + 1):
+        _write_run(pages, number, target / "runs" / str(number), report)
+    for number in range(1, len(pages.live.streams) + 1):
+        write_stream(pages.live, number, target / "streams" / str(number), report)
+    write_atomically(target / "index.html", pages.runs_page())
+    return target / "index.html"
+
+
+def _write_run(pages: ViewerPages, number: int, folder: Path, report: Reporter) -> None:
+    run = pages.run(number)
+    (folder / "episodes").mkdir(parents=True)
+    write_atomically(folder / "index.html", pages.run_page(number), durable=False)
+    _write_samples(pages, number, folder)
+    _write_bank(pages, number, folder)
+    if pages.marks is not None:
+        write_atomically(folder / "marks.html", pages.marks_page(number), durable=False)
+        write_atomically(folder / "marks.csv", pages.marks_csv(number), durable=False)
+    (folder / "samples").mkdir()
+    for page in run.by_sample:
+        html = pages.sides_page(number, page, {}, is_static=True)
+        write_atomically(folder / "samples" / page, html, durable=False)
+    for done, page in enumerate(run.pages, start=1):
+        _write_episode(pages, number, page, folder)
+        report(Progress(label="writing pages", done=done, total=len(run.pages), unit="episodes"))
+
+
+def _write_episode(pages: ViewerPages, number: int, page: str, folder: Path) -> None:
+    write_atomically(folder / page, pages.episode_page(number, page, is_static=True), durable=False)
+    turns, steps = page_counts(pages.run(number), page)
+    later = pages.later_pages(number, page)
+    for name, first, last, make in (
+        ("turns", 2, turns, pages.turns_page),
+        ("steps", 1, steps, pages.steps_page),
+        ("not-yet-known", 1, later, pages.later_page),
+    ):
+        for part in range(first, last + 1):
+            target = folder / f"{page.removesuffix('.html')}.{name}-{part}.html"
+            write_atomically(target, make(number, page, part), durable=False)
+
+
+def _write_bank(pages: ViewerPages, number: int, folder: Path) -> None:
+    bank = bank_or_reason(pages.run(number))
+    if not isinstance(bank, ViewedBank):
+        return
+    (folder / "bank").mkdir()
+    for part in range(1, bank_pages(bank) + 1):
+        name = "index.html" if part == 1 else f"index-{part}.html"
+        write_atomically(folder / "bank" / name, pages.bank_page(number, part), durable=False)
+    for experience in bank.experiences:
+        write_atomically(
+            folder / "bank" / f"{experience}.html", pages.experience_page(number, experience), durable=False
+        )
+
+
+def _write_samples(pages: ViewerPages, number: int, folder: Path) -> None:
+    """Write all episodes by sample into files of a limited number of rows, since files cannot filter."""
+    run, query, place = pages.run(number), SampleQuery(filters={}), 1
+    last = max(1, -(-len(run.scores) // ROWS))
+    while place <= last:
+        found = listed(run, query)
+        following = f"samples-{place + 1}.html" if place < last else ""
+        name = "samples.html" if place == 1 else f"samples-{place}.html"
+        html = pages.samples_page(number, query, found, following=following)
+        write_atomically(folder / name, html, durable=False)
+        query, place = SampleQuery(filters={}, after=found.after), place + 1

@@ -12,9 +12,9 @@ from wardround.clinical.bundles.events import HOUR, amends
 from wardround.clinical.bundles.text import LEVEL_WORDS
 from wardround.core import UserError, from_microseconds, to_microseconds
 from wardround.records import SourceSpec
-from wardround.serve.viewer.live.stream import REFRESHES, PatientLine, ViewedStream, findings_of
 from wardround.serve.viewer.record_lists import NONE_RECORDED, when_empty
 from wardround.serve.viewer.run import NotFound
+from wardround.serve.viewer.stream import REFRESHES, PatientLine, ViewedStream, findings_of
 from wardround.stream import OutputBundle, patient_events, patient_state
 
 # A bundle of a live patient on a page: its record in the ledger, the rows behind it, and these rows in words.

@@ -202,7 +202,7 @@ def _waiting(ledger: LedgerReading) -> int | None:
 # Which patients of a stream are listed: chosen by the alerts of the last bundle, those with new alerts first.
 
 
-ROWS = 100
+PATIENTS = 100
 NEW_HOURS = 24
 """An alert is new for so long after its bundle, by the stream's clock."""
 REFRESHES = ("10", "30", "60")
@@ -247,7 +247,7 @@ class ListedPatients:
     newest: str
 
 
-def read_query(asked: Mapping[str, str]) -> PatientQuery:
+def read_patient_query(asked: Mapping[str, str]) -> PatientQuery:
     """Read an address's parameters; empty ones are ignored. NotThere: a value that the list does not have."""
     given = {name: value for name, value in asked.items() if value}
     for name in given:
@@ -269,7 +269,7 @@ def read_query(asked: Mapping[str, str]) -> PatientQuery:
     )
 
 
-def listed(moment: StreamMoment, query: PatientQuery, *, rows: int = ROWS) -> ListedPatients:
+def listed_patients(moment: StreamMoment, query: PatientQuery, *, rows: int = PATIENTS) -> ListedPatients:
     """Return the requested page of the list. NotThere: no such page."""
     fitting = [line for line in moment.patients if _fits(line, query)]
     pages = max(1, -(-len(fitting) // rows))
