@@ -94,13 +94,11 @@ def _agents(arguments: argparse.Namespace) -> Rows:
         {"agent": method.name, "reads experiences": ", ".join(method.memory) or "none", "title": method.title}
         for method in list_agents()
     ]
-    return _installed(AGENTS, rows) + ([] if arguments.experiment is None else _variants(arguments.experiment))
-
-
-def _variants(experiment: Path) -> Rows:
-    """Return the variants in an experiment file."""
-    settings = RunSettings.read(read_experiment(experiment), str(experiment))
-    return [
+    rows = _installed(AGENTS, rows)
+    if arguments.experiment is None:
+        return rows
+    settings = RunSettings.read(read_experiment(arguments.experiment), str(arguments.experiment))
+    return rows + [
         {"agent": name, "reads experiences": ", ".join(kinds_read(settings.spelling(name))) or "none", "title": note}
         for name, note in settings.variant_notes().items()
     ]

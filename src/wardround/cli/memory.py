@@ -118,9 +118,17 @@ def build(arguments: argparse.Namespace) -> int:
             found = build_peer(folder, bank, arguments.peer, settings, report=progress)
         progress.close()
         _print_cases(found)
-        (_print_graph if arguments.peer is None else _print_notes)(found)
-        _print_end(found, bank)
-        _print_stages(folder)
+        if arguments.peer is None:
+            _print_graph(found)
+        else:
+            done = ", ".join(f"{number:,} {what}" for what, number in sorted(found.notes.items())) or "nothing new"
+            print(f"notes: {done}; {found.naming_answers:,} name an answer")
+        for problem, number in found.problems.most_common():
+            print(f"{number:,} gave nothing: {problem}")
+        print(f"{len(bank):,} experiences in {bank.path} (revision {bank.revision:,})")
+        for stage in stages(folder):
+            tokens = f"{stage.usage.input_tokens:,} tokens in, {stage.usage.output_tokens:,} out"
+            print(f"{stage.purpose}: {stage.calls:,} calls, {tokens}")
         report = checked(folder, bank)
     print_contamination(report)
     return 0 if report.clean and not found.failed else 1
@@ -140,23 +148,6 @@ def _print_graph(found: Construction) -> None:
     edges = ", ".join(f"{number:,} {relation}" for relation, number in sorted(found.edges.items())) or "no"
     print(f"{found.linked:,} linked: {edges} edges, {found.aliases:,} aliases")
     print(f"{found.graph_calls:,} model calls for the graph, at most {found.most_graph_calls} for one experience")
-
-
-def _print_notes(found: Construction) -> None:
-    done = ", ".join(f"{number:,} {what}" for what, number in sorted(found.notes.items())) or "nothing new"
-    print(f"notes: {done}; {found.naming_answers:,} name an answer")
-
-
-def _print_end(found: Construction, bank: Bank) -> None:
-    for problem, number in found.problems.most_common():
-        print(f"{number:,} gave nothing: {problem}")
-    print(f"{len(bank):,} experiences in {bank.path} (revision {bank.revision:,})")
-
-
-def _print_stages(folder: RunFolder) -> None:
-    for stage in stages(folder):
-        tokens = f"{stage.usage.input_tokens:,} tokens in, {stage.usage.output_tokens:,} out"
-        print(f"{stage.purpose}: {stage.calls:,} calls, {tokens}")
 
 
 # ``wardround memory``: read a bank of experiences, and remove what it learnt.

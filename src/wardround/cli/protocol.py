@@ -238,13 +238,13 @@ def _show(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
     else:
         print(f"{protocol.name}: {len(protocol)} rules, {protocol.digest[:12]}")
         header = ("rule", "category", "trigger", "actions", "support", "precision")
-        print_rows(header, [_row(rule) for rule in rules])
+        rows = []
+        for rule in rules:
+            counted = "–" if rule.precision is None else f"{rule.precision:.3f}"
+            cells = (rule.id, rule.category, rule.trigger, "; ".join(rule.actions), str(rule.support or "–"), counted)
+            rows.append(cells)
+        print_rows(header, rows)
     return 0
-
-
-def _row(rule: ProtocolRule) -> tuple[str, ...]:
-    counted = "–" if rule.precision is None else f"{rule.precision:.3f}"
-    return (rule.id, rule.category, rule.trigger, "; ".join(rule.actions), str(rule.support or "–"), counted)
 
 
 def _print_rule(rule: ProtocolRule) -> None:
@@ -344,14 +344,14 @@ def _curves(curves: Mapping[str, Sequence[SafetyPoint]], *, as_json: bool) -> in
         print_json(curves)
         return 0
     header = ("agent · model", "audits where", "tau", "audited", "recall@5", "predicted", "forbidden")
-    print_rows(header, [_point_row(name, point) for name, points in curves.items() for point in points])
+    rows = []
+    for name, points in curves.items():
+        for point in points:
+            tau = "–" if point.tau is None else f"{point.tau:.3f}"
+            shares = (f"{point.audited:.3f}", f"{point.recall:.4f}")
+            rows.append((name, point.looks, tau, *shares, str(point.predicted), str(point.red_flags)))
+    print_rows(header, rows)
     return 0
-
-
-def _point_row(name: str, point: SafetyPoint) -> tuple[str, ...]:
-    shares = (f"{point.audited:.3f}", f"{point.recall:.4f}")
-    tau = "–" if point.tau is None else f"{point.tau:.3f}"
-    return (name, point.looks, tau, *shares, str(point.predicted), str(point.red_flags))
 
 
 def _meter_row(name: str, one: SafetyCounts) -> tuple[str, ...]:

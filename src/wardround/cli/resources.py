@@ -14,7 +14,7 @@ from wardround.core import TerminalProgress, UserError, corpora_home, imaging_mo
 from wardround.models.local import LOCAL_MODELS, LocalModel, model_of_file, serving
 from wardround.tools.imaging.mimic_cxr import prepare_mimic_cxr
 from wardround.tools.imaging.weights import ModelStore, find_known, known_models
-from wardround.tools.knowledge import FORMATS, HANDBOOK, Hit, KnowledgeSettings, Library, add_corpus, remove_corpus
+from wardround.tools.knowledge import FORMATS, HANDBOOK, KnowledgeSettings, Library, add_corpus, remove_corpus
 
 # ``wardround corpus``: add, list, search or remove corpora of medical text.
 
@@ -117,7 +117,19 @@ def _search(arguments: argparse.Namespace, library: Library) -> int:
     corpus = library.get(arguments.name)
     hits = corpus.search(arguments.query, arguments.limit, until=until)
     if arguments.json:
-        print_json([_hit_row(corpus.address(hit.document), hit) for hit in hits])
+        print_json(
+            [
+                {
+                    "address": corpus.address(hit.document),
+                    "title": hit.document.title,
+                    "published": None if hit.document.published is None else hit.document.published.isoformat(),
+                    "score": hit.score,
+                    "text": hit.document.text,
+                    "source": hit.document.address,
+                }
+                for hit in hits
+            ]
+        )
         return 0
     for hit in hits:
         text = " ".join(hit.document.text.split())
@@ -130,19 +142,6 @@ def _search(arguments: argparse.Namespace, library: Library) -> int:
     if not hits:
         print("no document holds one of these words")
     return 0
-
-
-def _hit_row(address: str, hit: Hit) -> dict[str, Any]:
-    document = hit.document
-    published = None if document.published is None else document.published.isoformat()
-    return {
-        "address": address,
-        "title": document.title,
-        "published": published,
-        "score": hit.score,
-        "text": document.text,
-        "source": document.address,
-    }
 
 
 # ``wardround images``: make tables of a release of images, to ingest with its records.

@@ -374,20 +374,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"wardround: note: {note}", file=sys.stderr)
     counts = play(folder, arguments)
     if arguments.json:
-        print(
-            json.dumps(
-                {"run": str(folder.path), "done": counts.done, "total": counts.total, **_cost(folder, arguments)}
-            )
-        )
+        limit = cost_limit(folder, arguments)
+        cost = {} if limit is None else {"cost": Spending.of(folder).cost, "max_cost": limit}
+        print(json.dumps({"run": str(folder.path), "done": counts.done, "total": counts.total, **cost}))
     else:
         print(f"see them with: wardround report {folder.path}")
     return 0 if counts.done == counts.total else 1
-
-
-def _cost(folder: RunFolder, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the cost so far and its limit in US dollars; empty without a limit."""
-    limit = cost_limit(folder, arguments)
-    return {} if limit is None else {"cost": Spending.of(folder).cost, "max_cost": limit}
 
 
 RUN = Command(EXAMPLES, configure, run)

@@ -34,10 +34,10 @@ def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
         print("\nwithout reading: answers from the time of the question alone, or from which rows exist (over")
         print("the whole benchmark, fitted on training people; AUC, or F1 and its difference to the prior)")
     for row in by_moment:
-        for line in (
-            f"{row.task}: the moment alone {figure_text(row.by_moment)}, mostly by {row.by_moment['most_by']}",
-            *_existence(row, 5 if is_wide else 1),
-        ):
+        moment = f"{row.task}: the moment alone {figure_text(row.by_moment)}, mostly by {row.by_moment['most_by']}"
+        best = sorted(row.by_existence, key=lambda baseline: -float(baseline["low"]))[: 5 if is_wide else 1]
+        existence = [f"    '{baseline['what']}' alone {figure_text(baseline)}" for baseline in best]
+        for line in (moment, *existence):
             print(fill(line, 100, subsequent_indent="    "))
     untold = [row.task for row in rows if not row.by_moment]
     if untold:
@@ -47,11 +47,6 @@ def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
                 100,
             )
         )
-
-
-def _existence(row: CardRow, most: int) -> list[str]:
-    best = sorted(row.by_existence, key=lambda baseline: -float(baseline["low"]))[:most]
-    return [f"    '{baseline['what']}' alone {figure_text(baseline)}" for baseline in best]
 
 
 def print_warnings(rows: Sequence[CardRow]) -> None:

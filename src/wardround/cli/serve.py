@@ -42,7 +42,7 @@ from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, open_store, start
 from wardround.tasks.benchmarks import Benchmark
 from wardround.tools import AID_NAMES, TOOLSETS, Aids, Environment, EnvironmentOptions, default_toolset
-from wardround.tools.imaging import ImageSettings, Imaging, open_images
+from wardround.tools.imaging import ImageSettings, open_images
 from wardround.tools.knowledge import Knowledge, KnowledgeSettings
 from wardround.tools.retrieval import EncoderConfig, open_encoder
 from wardround.tools.toolset import USUAL
@@ -156,10 +156,14 @@ def serve_cds(arguments: argparse.Namespace) -> int:
     signed = signed_callers(arguments, where, store.spec.sensitivity)
     token = guarding_token(where, "the service", [store.spec.sensitivity]) if signed is None else None
     for origin in arguments.allow_origin:
-        _must_be_origin(origin)
+        scheme, _, rest = origin.partition("://")
+        if scheme not in ("http", "https") or not rest or "/" in rest or "*" in rest:
+            raise UserError(f"{origin!r} is not an origin such as https://sandbox.example.org")
     cards = prepare_cards(folder, agent=arguments.agent, model=arguments.model)
     shelf = CardShelf.of(folder.provenance, store, cards)
-    feedback = FeedbackFile(arguments.feedback or _beside(folder), folder.path, shelf)
+    run = folder.path.resolve()
+    beside = run.with_name(f"{run.name}-feedback.jsonl")
+    feedback = FeedbackFile(arguments.feedback or beside, folder.path, shelf)
     app = cds_app(shelf, feedback, token=token, signed=signed, origins=arguments.allow_origin)
     guarded = f" (bearer token: as in {TOKEN_VARIABLE})" if token else ""
     if signed is not None:
@@ -167,17 +171,6 @@ def serve_cds(arguments: argparse.Namespace) -> int:
     print(f"{len(cards):,} cards, research, not for care: {where.origin}/cds-services{guarded}", file=sys.stderr)
     uvicorn.run(app, host=where.host, port=where.port, log_level="warning", **where.tls_options)
     return 0
-
-
-def _beside(folder: RunFolder) -> Path:
-    run = folder.path.resolve()
-    return run.with_name(f"{run.name}-feedback.jsonl")
-
-
-def _must_be_origin(origin: str) -> None:
-    scheme, _, rest = origin.partition("://")
-    if scheme not in ("http", "https") or not rest or "/" in rest or "*" in rest:
-        raise UserError(f"{origin!r} is not an origin such as https://sandbox.example.org")
 
 
 # ``wardround serve``: a chart's tools for outside agents, the cards of a run for a hospital's system.
@@ -263,7 +256,10 @@ def _serve_mcp(arguments: argparse.Namespace) -> int:
     if arguments.http:
         where.check(store.spec.sensitivity)
     access, lane = AccessLog(_access_log(arguments)), SqlLane()
-    images = _open_images(arguments, store)
+    guard = DataUseGuard(sensitivity=store.spec.sensitivity, permitted=tuple(arguments.permit_endpoint))
+    usual = imaging_models_home()
+    weights = str(usual) if arguments.image_models is None and usual.is_dir() else arguments.image_models
+    images = open_images(ImageSettings(source=arguments.images, models=weights), guard)
     knowledge = Knowledge.open(KnowledgeSettings(library=library_of(arguments.library)))
     toolset = default_toolset(evidence=arguments.evidence_tool, more=arguments.tool)
     toolset = toolset.without(["finish"])  # no questions are posed here, so no answer ends the session
@@ -310,17 +306,6 @@ def _serve_mcp(arguments: argparse.Namespace) -> int:
     app = http_app(tokens, host=where.host, port=where.port, scheme=where.scheme)
     uvicorn.run(app, host=where.host, port=where.port, log_level="warning", **where.tls_options)
     return 0
-
-
-def _open_images(arguments: argparse.Namespace, store: Store) -> Imaging:
-    guard = DataUseGuard(sensitivity=store.spec.sensitivity, permitted=tuple(arguments.permit_endpoint))
-    return open_images(ImageSettings(source=arguments.images, models=_models(arguments.image_models)), guard)
-
-
-def _models(named: str | None) -> str | None:
-    """Return the given folder of weights, else the default one if it exists."""
-    usual = imaging_models_home()
-    return named if named is not None else str(usual) if usual.is_dir() else None
 
 
 def _access_log(arguments: argparse.Namespace) -> Path:

@@ -418,13 +418,8 @@ def _test_cells(test: PairedTest | None) -> list[str]:
     shown = test.difference
     known = shown.low is not None and shown.high is not None
     interval = f"{shown.low:+.3f} to {shown.high:+.3f}" if known else "of one patient: none"
-    return [f"{shown.estimate:+.3f}", interval, _p_value(test)]
-
-
-def _p_value(test: PairedTest) -> str:
-    if test.p_value is None:
-        return ""
-    return f"{test.p_value:.4f}" if test.p_value >= 0.0001 else "<0.0001"
+    p_value = "" if test.p_value is None else f"{test.p_value:.4f}" if test.p_value >= 0.0001 else "<0.0001"
+    return [f"{shown.estimate:+.3f}", interval, p_value]
 
 
 # ``wardround train predictors``: the classical baselines on a benchmark, with EHRSHOT's few-shot protocol.

@@ -28,7 +28,6 @@ from wardround.core import Sensitivity, UserError
 from wardround.models.guard import is_loopback
 from wardround.serve.guarded import BoundedRequests
 from wardround.serve.session import ServedSession
-from wardround.tools import Tool, ToolResult
 
 # Bearer tokens: each opens exactly one session; nothing else decides which chart a caller sees.
 
@@ -162,7 +161,22 @@ def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
 
     async def list_tools(context: Any, parameters: Any) -> types.ListToolsResult:
         tools = session_of_caller().environment.toolset.tools
-        return types.ListToolsResult(tools=[_as_mcp(tool) for tool in tools])
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name=tool.name,
+                    description=tool.description,
+                    input_schema=dict(tool.parameters),
+                    annotations=types.ToolAnnotations(  # a client may call reading tools without confirmation
+                        read_only_hint=tool.reads_only,
+                        destructive_hint=False,
+                        idempotent_hint=tool.reads_only,
+                        open_world_hint=False,
+                    ),
+                )
+                for tool in tools
+            ]
+        )
 
     async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
         session = session_of_caller()
@@ -171,7 +185,12 @@ def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
             raise MCPError(
                 types.INVALID_PARAMS, result.text
             )  # recorded like any call, but reported as a protocol error
-        return types.CallToolResult(content=_content(result), is_error=result.is_error)
+        pictures = (
+            types.ImageContent(type="image", data=picture.base64, mime_type=picture.media_type)
+            for picture in result.pictures
+        )
+        text = types.TextContent(type="text", text=result.text)
+        return types.CallToolResult(content=[text, *pictures], is_error=result.is_error)
 
     async def list_prompts(context: Any, parameters: Any) -> types.ListPromptsResult:
         has_task = bool(session_of_caller().instructions)
@@ -220,22 +239,3 @@ def http_app(tokens: SessionTokens, *, host: str, port: int, scheme: str = "http
     )
     app.add_middleware(BoundedRequests)
     return app
-
-
-def _content(result: ToolResult) -> list[types.ContentBlock]:
-    """Return a result as text, followed by its pictures."""
-    pictures = (
-        types.ImageContent(type="image", data=picture.base64, mime_type=picture.media_type)
-        for picture in result.pictures
-    )
-    return [types.TextContent(type="text", text=result.text), *pictures]
-
-
-def _as_mcp(tool: Tool) -> types.Tool:
-    """Return a tool with hints: a client may call reading tools without confirmation; ``finish`` ends the session."""
-    hints = types.ToolAnnotations(
-        read_only_hint=tool.reads_only, destructive_hint=False, idempotent_hint=tool.reads_only, open_world_hint=False
-    )
-    return types.Tool(
-        name=tool.name, description=tool.description, input_schema=dict(tool.parameters), annotations=hints
-    )

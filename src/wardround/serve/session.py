@@ -218,7 +218,7 @@ class ServedSession:
             self._record(ordinal, name, arguments, result, time.monotonic() - started)
             if result.answer is not None:
                 self._end("finish", result)
-            elif self._spent():
+            elif self._calls >= self._limits.calls or self.overdue():
                 self._end("turn_limit")
             return result
 
@@ -258,9 +258,6 @@ class ServedSession:
         """Whether the time limit has passed."""
         limit = self._limits.seconds
         return limit is not None and self._started is not None and time.monotonic() - self._started > limit
-
-    def _spent(self) -> bool:
-        return self._calls >= self._limits.calls or self.overdue()
 
     def _end(self, finish: Finish, result: ToolResult | None = None, *, error: str | None = None) -> None:
         answer = result.answer if result else None

@@ -37,23 +37,17 @@ def _diagnoses(catalog: Catalog) -> Iterable[tuple[str, int, str]]:
     yield from extra_codes()
 
 
-def _procedures(catalog: Catalog) -> Iterable[tuple[str, int, str]]:
-    for row in catalog.procedures.values():
-        yield (*_split(row["icd9"], 9),)
-        yield (*_split(row["icd10"], 10),)
-
-
-def _split(pair: list[str], version: int) -> tuple[str, int, str]:
-    return pair[0], version, pair[1]
-
-
 def dictionary_lines(catalog: Catalog) -> dict[str, list[str]]:
     """Return the lines of every dictionary table, sorted by key."""
     labs = sorted(catalog.analytes.values(), key=lambda analyte: analyte.itemid)
     return {
         "d_hcpcs": [",".join(quoted(cell) for cell in row) + "\n" for row in sorted(_HCPCS)],
         "d_icd_diagnoses": _code_lines(_diagnoses(catalog)),
-        "d_icd_procedures": _code_lines(_procedures(catalog)),
+        "d_icd_procedures": _code_lines(
+            (row[key][0], version, row[key][1])
+            for row in catalog.procedures.values()
+            for key, version in (("icd9", 9), ("icd10", 10))
+        ),
         "d_labitems": [f"{a.itemid},{a.label},{a.fluid},{a.category}\n" for a in labs],
         "d_items": _item_lines(catalog),
         "provider": [f"{code}\n" for code in providers()],

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from wardround.synth.output import quoted
 from wardround.synth.person import HOUR, at_minute, day_stamp, stamp
-from wardround.synth.planning import ClinicalProblem, Encounter
+from wardround.synth.planning import Encounter
 from wardround.synth.subject_writer import SubjectWriter
 
 _MIDNIGHT = " 00:00:00"
@@ -137,13 +137,6 @@ def write_culture(
     extra("last")
 
 
-def _culture_moment(writer: SubjectWriter, stay: Encounter, problem: ClinicalProblem, number: int) -> int:
-    """Cultures come before the first antibiotic, but for one in ten."""
-    dice = writer.dice
-    minutes = dice.between(12, 55) if dice.chance(0.9) else dice.between(100, 420)
-    return at_minute(problem.onset + (minutes + 8 * number) * 60)
-
-
 def _sent(writer: SubjectWriter, key: str, moment: int, growth: Growth | None) -> CultureOrder:
     order = writer.catalog.cultures["orders"][key]
     found = "" if growth is None else order["fixed"][1] if "fixed" in order else str(growth.organism["name"])
@@ -157,7 +150,9 @@ def write_microbiology(writer: SubjectWriter, stay: Encounter) -> list[CultureOr
         orders = problem.condition.get("micro")
         growth = draw_growth(writer, problem.condition.get("organisms")) if orders else None
         for number, (key, share, positive) in enumerate(orders):
-            moment = _culture_moment(writer, stay, problem, number)
+            first = writer.dice.chance(0.9)  # cultures come before the first antibiotic, but for one in ten
+            minutes = writer.dice.between(12, 55) if first else writer.dice.between(100, 420)
+            moment = at_minute(problem.onset + (minutes + 8 * number) * 60)
             if not dice.chance(share) or moment > stay.discharge - HOUR:
                 continue
             grows = dice.chance(min(0.97, positive * problem.severity**0.5))

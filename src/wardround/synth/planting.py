@@ -407,14 +407,10 @@ def plant_traps(hospital: Path, folder: Path) -> Path:
     }
     for path in sorted(hospital.glob("*/*.csv*")):
         table = path.name.partition(".")[0]
-        rows = changed.get(table, source.rows(table))
-        write_csv(folder / path.parent.name / f"{table}.csv", rows, _header(source, table))
+        before = source.rows(table)
+        header = list(before[0]) if before else ["subject_id"]
+        write_csv(folder / path.parent.name / f"{table}.csv", changed.get(table, before), header)
     return folder
-
-
-def _header(source: HospitalTables, table: str) -> list[str]:
-    rows = source.rows(table)
-    return list(rows[0]) if rows else ["subject_id"]
 
 
 def _trapped_deaths(source: HospitalTables) -> Mapping[str, list[Row]]:

@@ -153,7 +153,7 @@ class _Drawing:
         for finding in self.findings:
             paint = _PAINTED.get(finding.what)
             if paint is not None:
-                for side in _sides(finding.side):
+                for side in _LUNG_PLACES if finding.side == "both" else (finding.side,):
                     picture = paint(self, picture, side, finding.amount)
         return picture
 
@@ -214,10 +214,6 @@ _PAINTED: Mapping[str, _Paint] = {
 """The findings that are painted over a chest; other findings change its shape."""
 
 
-def _sides(side: str) -> tuple[str, ...]:
-    return tuple(_LUNG_PLACES) if side == "both" else (side,)
-
-
 def _box(place: Mask) -> Box:
     rows, columns = np.nonzero(place)
     high, wide = place.shape
@@ -257,7 +253,9 @@ def _write(writer: SubjectWriter, exam: Exam, stored: int | None) -> None:
     when = stamp(exam.moment)
     writer.add("cxr_images")(f"{subject},{study},{dicom},{when},AP,{SIZE},{SIZE},{instance_uid(dicom)}\n")
     known = "" if stored is None else stamp(at_minute(stored))
-    writer.add("cxr_reports")(f"{subject},{study},{when},{known},{quoted(_report(exam))}\n")
+    impression = exam.finding.split(". ")[0].rstrip(".")
+    report = f"FINDINGS: \n \n{exam.finding}\n \nIMPRESSION: \n \n{impression}.\n"
+    writer.add("cxr_reports")(f"{subject},{study},{when},{known},{quoted(report)}\n")
     for label, value in labels_of(exam.finding).items():
         writer.add("cxr_labels")(f"{subject},{study},{label},{value}\n")
 
@@ -265,11 +263,6 @@ def _write(writer: SubjectWriter, exam: Exam, stored: int | None) -> None:
 def instance_uid(dicom_id: str) -> str:
     """Return the SOP instance UID of a film, made of its id (the 2.25 root holds any number of 128 bits)."""
     return f"2.25.{int(dicom_id.replace('-', '')[:32], 16)}"
-
-
-def _report(exam: Exam) -> str:
-    first = exam.finding.split(". ")[0].rstrip(".")
-    return f"FINDINGS: \n \n{exam.finding}\n \nIMPRESSION: \n \n{first}.\n"
 
 
 # Writing the films of a hospital as DICOM files, from its own tables: the films show what the report states.
@@ -284,7 +277,10 @@ _SPACING_MM = 0.8
 
 def write_films(hospital: Path, *, report: Reporter = silent) -> int:
     """Draw the film of every row of ``cxr_images``; return how many. UserError: no such tables, no pydicom."""
-    says = {row["study_id"]: _finding(row["text"]) for row in _rows(hospital / "cxr" / "cxr_reports")}
+    says = {
+        row["study_id"]: row["text"].partition(_FINDINGS)[2].partition("\n")[0]
+        for row in _rows(hospital / "cxr" / "cxr_reports")
+    }
     rows = list(_rows(hospital / "cxr" / "cxr_images"))
     for done, row in enumerate(rows, 1):
         path = film_path(hospital / "cxr" / "files", row)
@@ -298,10 +294,6 @@ def film_path(folder: Path, row: Mapping[str, str]) -> Path:
     """Return where the file of a row lies below a folder."""
     subject, study = row["subject_id"], row["study_id"]
     return folder / f"p{subject[:2]}" / f"p{subject}" / f"s{study}" / f"{row['dicom_id']}.dcm"
-
-
-def _finding(text: str) -> str:
-    return text.partition(_FINDINGS)[2].partition("\n")[0]
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:

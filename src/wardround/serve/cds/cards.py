@@ -170,7 +170,8 @@ def _detail(who: str, task: Task, moment: str, outcome: Mapping[str, Any], chart
     yield f"**{NOTICE.capitalize()}.** {_escaped(task.title)}, by {_escaped(who)}, as of {_escaped(moment)}."
     yield ""
     citations: Sequence[Mapping[str, Any]] = outcome.get("citations", ())[:MOST_ROWS]
-    rows = _rows_in_words(chart, frozenset(citation["row_id"] for citation in citations))
+    cited = {citation["row_id"] for citation in citations}
+    rows = {event.row_id: row_text(event) for event in chart.events() if event.row_id in cited} if cited else {}
     for name, words in zip(outcome["answer"], answer_words(task, outcome["answer"]), strict=True):
         yield f"- {_escaped(words)}"
         for citation in citations:
@@ -193,10 +194,6 @@ def _standing(citation: Mapping[str, Any]) -> str:
     if not citation["exists"] or not citation["read"]:
         return "(cited without having been read)"
     return "(supports it)" if citation["supports"] else "(not seen to support it)"
-
-
-def _rows_in_words(chart: Chart, wanted: frozenset[str]) -> Mapping[str, str]:
-    return {event.row_id: row_text(event) for event in chart.events() if event.row_id in wanted} if wanted else {}
 
 
 def latest_encounter(chart: Chart) -> str | None:

@@ -79,7 +79,7 @@ def read_trust(path: Path) -> dict[str, Any]:
     """Read a file of these settings. Paths of key files are relative to it."""
     body = read_toml(path)
     read = strict(TrustSettings, body, str(path))
-    clients = {issuer: _beginning(path.parent, keys) for issuer, keys in read.clients.items()}
+    clients = {issuer: keys if is_url(keys) else str(path.parent / keys) for issuer, keys in read.clients.items()}
     return body | {"clients": clients}
 
 
@@ -92,10 +92,6 @@ def trust_of(file: Mapping[str, Any], given: Mapping[str, Any]) -> TrustSettings
 def is_url(keys: str) -> bool:
     """Return whether keys are at a URL, not in a file."""
     return keys.startswith(("http://", "https://"))
-
-
-def _beginning(folder: Path, keys: str) -> str:
-    return keys if is_url(keys) else str(folder / keys)
 
 
 # The public keys of a client: a JWK Set (RFC 7517) from a file or a URL that was configured beforehand.

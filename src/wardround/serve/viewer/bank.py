@@ -87,31 +87,27 @@ def _drawn(
     pairs: dict[tuple[str, ...], Edge] = {}
     for edge in sorted(inside, key=lambda edge: (-edge.weight, edge.source, edge.target)):
         pairs.setdefault((edge.relation, *sorted((edge.source, edge.target))), edge)  # both directions are one line
-    return DrawnGraph(
-        nodes=tuple(_node(bank, name, number, *place) for number, (name, place) in enumerate(places.items(), start=1)),
-        edges=tuple(_edge(edge, places) for edge in [*pairs.values()][:MOST_EDGES]),
-        joined=joined,
-    )
-
-
-def _node(bank: ViewedBank, name: str, number: int, x: float, y: float) -> DrawnNode:
-    one, quality = bank.experiences[name], bank.qualities[name]
-    worth = "not known" if quality is None else f"{quality:.2f}"
-    return DrawnNode(
-        id=name,
-        number=number,
-        x=x,
-        y=y,
-        tooltip=f"{number}. {one.title} ({one.kind}, quality {worth})",
-        is_contra=one.kind == "contraindication",
-        is_live=name in bank.live,
-    )
-
-
-def _edge(edge: Edge, places: dict[str, tuple[float, float]]) -> DrawnEdge:
-    (x1, y1), (x2, y2) = places[edge.source], places[edge.target]
-    tooltip = f"{edge.relation}, weight {edge.weight:.2f}"
-    return DrawnEdge(x1=x1, y1=y1, x2=x2, y2=y2, relation=edge.relation, tooltip=tooltip)
+    nodes = []
+    for number, (name, (x, y)) in enumerate(places.items(), start=1):
+        one, quality = bank.experiences[name], bank.qualities[name]
+        worth = "not known" if quality is None else f"{quality:.2f}"
+        nodes.append(
+            DrawnNode(
+                id=name,
+                number=number,
+                x=x,
+                y=y,
+                tooltip=f"{number}. {one.title} ({one.kind}, quality {worth})",
+                is_contra=one.kind == "contraindication",
+                is_live=name in bank.live,
+            )
+        )
+    drawn = []
+    for edge in [*pairs.values()][:MOST_EDGES]:
+        (x1, y1), (x2, y2) = places[edge.source], places[edge.target]
+        tooltip = f"{edge.relation}, weight {edge.weight:.2f}"
+        drawn.append(DrawnEdge(x1=x1, y1=y1, x2=x2, y2=y2, relation=edge.relation, tooltip=tooltip))
+    return DrawnGraph(nodes=tuple(nodes), edges=tuple(drawn), joined=joined)
 
 
 # The content of a bank's pages: its graph, its experiences page by page, and one experience with its history.

@@ -13,7 +13,7 @@ from wardround.reports.report import episode_page, official_names
 from wardround.reports.summary import contender
 from wardround.serve.viewer.episode import episode_stem, rows_read
 from wardround.serve.viewer.run import NotFound, ViewedRun
-from wardround.tasks.benchmarks import Sample, get_task
+from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import EpisodeScore
 
 MOST_TURNS = 100
@@ -54,7 +54,12 @@ def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping
     if own is None:
         raise NotFound(f"no finished episode of that sample in the run {runs[number - 1].name!r}")
     sample = runs[number - 1].samples[own[0].sample]
-    entries = dict(_entries(runs, number, page, sample))
+    entries = {
+        f"{one}-{episode_stem(episode_page(score))}": (one, score)
+        for one in (number, *(other for other in range(1, len(runs) + 1) if other != number))
+        for score in runs[one - 1].by_sample.get(page, ())
+        if one == number or runs[one - 1].samples[score.sample] == sample
+    }
     keys = list(entries)
     left = _asked(entries, asked, "left", keys[0])
     right = _asked(entries, asked, "right", next((key for key in keys if key != left), keys[0]))
@@ -67,26 +72,16 @@ def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping
         "sides": sides,
         "question": question_text(get_task(sample.task), sample),
         "chosen": (left, right),
-        "entries": [(key, f"{runs[one - 1].name}: {_name(score)}") for key, (one, score) in entries.items()],
+        "entries": [
+            (key, f"{runs[one - 1].name}: {contender(score)}, epoch {score.epoch}")
+            for key, (one, score) in entries.items()
+        ],
         "official": official_names(runs[number - 1].labels[sample.task]),
         "shared": len(both),
         "alone": [len(side.read - both) for side in sides],
         "turns": list(zip_longest(*(_calls(side.trajectory) for side in sides), fillvalue=()))[:MOST_TURNS],
         "most_turns": MOST_TURNS,
     }
-
-
-def _entries(
-    runs: Sequence[ViewedRun], number: int, page: str, sample: Sample
-) -> list[tuple[str, tuple[int, EpisodeScore]]]:
-    """Return every episode on the sample by its key, those of this run first."""
-    order = [number, *(other for other in range(1, len(runs) + 1) if other != number)]
-    return [
-        (f"{one}-{episode_stem(episode_page(score))}", (one, score))
-        for one in order
-        for score in runs[one - 1].by_sample.get(page, ())
-        if one == number or runs[one - 1].samples[score.sample] == sample
-    ]
 
 
 def _asked(entries: Mapping[str, Any], asked: Mapping[str, str], side: str, usual: str) -> str:
@@ -102,10 +97,6 @@ def _side(runs: Sequence[ViewedRun], key: str, number: int, score: EpisodeScore)
     return EpisodeSide(
         number=number, key=key, run=run.name, score=score, trajectory=trajectory, read=rows_read(trajectory)
     )
-
-
-def _name(score: EpisodeScore) -> str:
-    return f"{contender(score)}, epoch {score.epoch}"
 
 
 def _calls(trajectory: Trajectory) -> list[tuple[str, ...]]:

@@ -19,7 +19,7 @@ from wardround.serve.viewer.patient import state_sections
 from wardround.serve.viewer.record import HEIGHT, WIDTH, AsOfTimeline, Interest, draw_documents, draw_timeline
 from wardround.serve.viewer.record_lists import LISTED_ROLES, record_lists, when_empty
 from wardround.serve.viewer.run import NotFound, ViewedRun, sample_page
-from wardround.serve.viewer.transcript import TranscriptPage, labels, places, serving_of
+from wardround.serve.viewer.transcript import labels, places, serving_of
 from wardround.tasks.benchmarks import Sample, get_task
 from wardround.tasks.scoring import EpisodeScore
 
@@ -305,12 +305,8 @@ def transcript_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
         "turn_pages": {anchor: files[place - 1] for anchor, place in places(pages).items()},
         "stem": stem,
         "cited": {one["row_id"] for one in (trajectory.outcome or {}).get("citations", ())},
-        "has_pictures": _has_pictures(shown),
+        "has_pictures": any(block.pictures for section in shown.sections for block in section.blocks),
     }
-
-
-def _has_pictures(page: TranscriptPage) -> bool:
-    return any(block.pictures for section in page.sections for block in section.blocks)
 
 
 def page_counts(run: ViewedRun, page: str) -> tuple[int, int]:
@@ -368,7 +364,10 @@ def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
         "steps": [(step, hours[step.step] if step.step < len(hours) else None) for step in steps],
         "missing": missing,
         "number": number,
-        "pager": [(_label(n, len(every)), f"{stem}.steps-{n}.html") for n in range(1, pages + 1)],
+        "pager": [
+            (f"{(n - 1) * STEPS} to {min(n * STEPS, len(every)) - 1}", f"{stem}.steps-{n}.html")
+            for n in range(1, pages + 1)
+        ],
         "stem": stem,
         "until": until,
         **_as_of(run, sample, trajectory, until, steps[-1].step, missing),
@@ -415,7 +414,3 @@ def _hours(run: ViewedRun, sample: Sample) -> tuple[Sequence[StayHour], str | No
         return stay_hours(run.store, sample), None
     except UserError as error:  # without a store the rest of the page stays as it is
         return (), str(error)
-
-
-def _label(number: int, steps: int) -> str:
-    return f"{(number - 1) * STEPS} to {min(number * STEPS, steps) - 1}"

@@ -73,15 +73,19 @@ def shown_bundle(
         actions=tuple(_action(rules, bundle, one) for one in bundle.predicted),
         findings=findings_of(bundle),
         critique=str(bundle.audit.get("critique", "")),
-        rows=tuple(_row(event, cited) for event in every if id(event) in kept),
+        rows=tuple(
+            ShownRow(
+                row_id=event.row_id,
+                when=f"{event.time:%Y-%m-%d %H:%M}",
+                words=event_text(event),
+                is_cited=event.row_id in cited,
+            )
+            for event in every
+            if id(event) in kept
+        ),
         rows_in_all=None if events is None else len(every),
         amendments=tuple(dict.fromkeys(f"{event_text(e)} [{e.row_id}]" for e in every if amends(e)))[:MOST_ROWS],
     )
-
-
-def _row(event: BundleEvent, cited: frozenset[str]) -> ShownRow:
-    when = f"{event.time:%Y-%m-%d %H:%M}"
-    return ShownRow(row_id=event.row_id, when=when, words=event_text(event), is_cited=event.row_id in cited)
 
 
 def _action(rules: Mapping[str, str], bundle: OutputBundle, action: Mapping[str, Any]) -> ShownAction:
@@ -130,11 +134,24 @@ def state_sections(state: PatientState, spec: SourceSpec | None) -> Sequence[Sta
     """Return the sections in a clinician's reading order; empty sections are included. ``spec``: that of the source,
     None if unknown here."""
     found = {
-        "allergies": list(_allergies(state)),
-        "problems": list(_problems(state)),
+        "allergies": [
+            StateEntry(words=one.concept, more=one.reaction or "", row_id=one.row_id)
+            for one in state.allergies.values()
+        ],
+        "problems": [
+            StateEntry(words=one.concept, more=f"known since {one.since:%Y-%m-%d %H:%M}", row_id=one.row_ids[-1])
+            for one in state.problems.values()
+        ],
         "active orders and infusions": list(_medications(state)),
         "measurements": sorted(_trends(state), key=lambda entry: entry.is_abnormal),
-        "done": list(_actions(state)),
+        "done": [
+            StateEntry(
+                words=one.concept,
+                more=f"last {one.last:%Y-%m-%d %H:%M}" + (f", {one.count} times" if one.count > 1 else ""),
+                row_id=one.row_id,
+            )
+            for one in state.actions.values()
+        ],
     }
     return [
         StateSection(
@@ -162,18 +179,6 @@ def row_words(state: PatientState) -> Mapping[str, str]:
     return words
 
 
-def _allergies(state: PatientState) -> Iterator[StateEntry]:
-    for allergy in state.allergies.values():
-        yield StateEntry(words=allergy.concept, more=allergy.reaction or "", row_id=allergy.row_id)
-
-
-def _problems(state: PatientState) -> Iterator[StateEntry]:
-    for problem in state.problems.values():
-        yield StateEntry(
-            words=problem.concept, more=f"known since {problem.since:%Y-%m-%d %H:%M}", row_id=problem.row_ids[-1]
-        )
-
-
 def _medications(state: PatientState) -> Iterator[StateEntry]:
     for medication in state.medications.values():
         dose = " ".join(part for part in (medication.dose, medication.unit) if part)
@@ -199,12 +204,6 @@ def _course(trend: Trend) -> str:
     return f"{trend.direction}, {trend.change:+g} in {trend.hours:.0f} h"
 
 
-def _actions(state: PatientState) -> Iterator[StateEntry]:
-    for action in state.actions.values():
-        times = f", {action.count} times" if action.count > 1 else ""
-        yield StateEntry(words=action.concept, more=f"last {action.last:%Y-%m-%d %H:%M}{times}", row_id=action.row_id)
-
-
 # The content of a live patient's page: current proposals and reasons, the state, and the recorded bundles.
 
 
@@ -220,13 +219,15 @@ def patient_view(stream: ViewedStream, subject: int, *, refresh: str = "") -> di
     first = max(0, len(places) - BUNDLES)
     read = _read(stream, subject, places[first:], first)
     state = read.state
+    with stream.ledger() as ledger:
+        open_hours = [f"{from_microseconds(hour * HOUR):%Y-%m-%d %H:00}" for hour in ledger.open_hours(subject)]
     return {
         **_shared(stream, line, len(places)),
         "bundles": read.bundles[::-1],
         "state": state,
         "words": row_words(state),
         "sections": state_sections(state, _spec_of(stream)),
-        "open_hours": _open_hours(stream, subject),
+        "open_hours": open_hours,
         "refresh": refresh,
         "refreshes": REFRESHES,
         "number": 0,
@@ -266,11 +267,6 @@ def _shared(stream: ViewedStream, line: PatientLine, bundles: int) -> dict[str, 
         "pager": [(label, f"{line.subject}.bundles-{n}.html") for label, n in labels],
         "most_said": MOST_SAID,
     }
-
-
-def _open_hours(stream: ViewedStream, subject: int) -> Sequence[str]:
-    with stream.ledger() as ledger:
-        return [f"{from_microseconds(hour * HOUR):%Y-%m-%d %H:00}" for hour in ledger.open_hours(subject)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,7 +184,10 @@ def _chart_section(title: str, ranked: Sequence[DrawnTest], share: int) -> Chart
 
 
 def _bar_section(title: str, bars: Iterable[DrawnBar]) -> BarSection:
-    inside = sorted((bar for bar in bars if bar.x + bar.width > 0), key=_bar_rank)
+    inside = sorted(
+        (bar for bar in bars if bar.x + bar.width > 0),
+        key=lambda bar: (bar.cite is None, not bar.is_read, bar.x, bar.name),
+    )
     return BarSection(title=title, bars=tuple(inside[:MOST_BARS]), total=len(inside))
 
 
@@ -246,10 +249,6 @@ def _bars(
             is_read=event.row_id in interest.read,
             cite=interest.cited.get(event.row_id),
         )
-
-
-def _bar_rank(bar: DrawnBar) -> tuple[bool, bool, float, str]:
-    return bar.cite is None, not bar.is_read, bar.x, bar.name
 
 
 LABORATORY, VITALS, OXYGEN, OUTPUT = (
@@ -390,21 +389,20 @@ def draw_documents(
     ranked = sorted(documents, key=lambda document: document.time or start, reverse=True)
     ranked.sort(key=lambda one: (one.row_id not in interest.cited, one.row_id not in interest.read))
     chosen = sorted(ranked[:MOST_DOCUMENTS], key=lambda one: (one.time or start, one.row_id))
-    shown = tuple(_drawn_document(one, one.table in images, scale, interest) for one in chosen)
-    return DrawnDocuments(shown=shown, total=len(documents))
-
-
-def _drawn_document(event: Event, is_image: bool, scale: TimeScale, interest: Interest) -> DrawnDocument:
-    text = event.text_value or ""
-    said = event.description or event.code
-    return DrawnDocument(
-        row_id=event.row_id,
-        x=0.0 if event.time is None else scale.x(event.time, margin=4),
-        is_image=is_image,
-        when="" if event.time is None else f"{event.time:%Y-%m-%d %H:%M}",
-        title=event.table if said == event.table else f"{event.table}: {said[:_TITLE]}",
-        text=text[:_EXCERPT],
-        is_cut=len(text) > _EXCERPT,
-        is_read=event.row_id in interest.read,
-        cite=interest.cited.get(event.row_id),
-    )
+    shown = []
+    for event in chosen:
+        text, said = event.text_value or "", event.description or event.code
+        shown.append(
+            DrawnDocument(
+                row_id=event.row_id,
+                x=0.0 if event.time is None else scale.x(event.time, margin=4),
+                is_image=event.table in images,
+                when="" if event.time is None else f"{event.time:%Y-%m-%d %H:%M}",
+                title=event.table if said == event.table else f"{event.table}: {said[:_TITLE]}",
+                text=text[:_EXCERPT],
+                is_cut=len(text) > _EXCERPT,
+                is_read=event.row_id in interest.read,
+                cite=interest.cited.get(event.row_id),
+            )
+        )
+    return DrawnDocuments(shown=tuple(shown), total=len(documents))

@@ -274,14 +274,12 @@ def listed(run: ViewedRun, query: SampleQuery, *, rows: int = ROWS) -> ListedSam
     def place(score: EpisodeScore) -> tuple[Any, str]:
         return rank(score), score.episode
 
-    fitting = [score for score in run.scores if _fits(score, query.filters)]
+    fitting = [
+        score for score in run.scores if all(value in _FIELDS[name](score) for name, value in query.filters.items())
+    ]
     ahead = sorted(fitting, key=place, reverse=falling)
     if query.after is not None:
         last = place(run.score(query.after))
         ahead = [score for score in ahead if (place(score) < last if falling else place(score) > last)]
     shown = ahead[:rows]
     return ListedSamples(rows=shown, fitting=len(fitting), after=episode_page(shown[-1]) if len(ahead) > rows else None)
-
-
-def _fits(score: EpisodeScore, filters: Mapping[str, str]) -> bool:
-    return all(value in _FIELDS[name](score) for name, value in filters.items())
