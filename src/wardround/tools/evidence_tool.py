@@ -61,7 +61,8 @@ def retrieve_evidence(
     words = _passage_lines(index, wanted, passages, whole.cursor, room)
     lines = [*numbers, *words, *_indicator_lines(index, more, "further indicators")]
     rows = sum(map(len, passages))
-    about = f"evidence for {_short(wanted)!r}: {_count(len(trajectories), 'indicator')}, "
+    short = wanted if len(wanted) <= 60 else wanted[:57] + "..."
+    about = f"evidence for {short!r}: {_count(len(trajectories), 'indicator')}, "
     about += f"{_count(len(passages), 'passage')} of {rows:,} of the chart's {len(index):,} events"
     return _page(session, page, about, lines)
 
@@ -96,8 +97,12 @@ def _page(session: Session, page: Page, about: str, lines: Sequence[_Line], *, f
     columns = session.evidence.columns
     tables = sorted({columns.table_names[columns.table[row]] for row in rows})
     room = max(80, (page.tokens - _CAPTION_TOKENS) * _CHARACTERS_PER_TOKEN)
+    texts = (
+        line.text if len(line.text) <= room else f"{line.text[:room]} [{len(line.text) - room:,} more characters]"
+        for line in shown
+    )
     return ToolResult(
-        text="\n".join([f"{about}{count}{rest}", *(_clip(line.text, room) for line in shown)]),
+        text="\n".join([f"{about}{count}{rest}", *texts]),
         table=", ".join(tables) or None,
         row_ids=session.evidence.row_ids(rows),
         rows_total=len({row for line in lines for row in line.rows}),
@@ -177,13 +182,5 @@ def _span(passage: Passage) -> str:
     return f", {format_time(passage.start)} to {format_time(passage.end)}"
 
 
-def _clip(text: str, characters: int) -> str:
-    return text if len(text) <= characters else f"{text[:characters]} [{len(text) - characters:,} more characters]"
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _short(query: str) -> str:
-    return query if len(query) <= 60 else query[:57] + "..."

@@ -94,7 +94,9 @@ def chest_xray_classifier(session: Session, *, image_path: Handle) -> ToolResult
     entry, film = _film(session, image_path)
     findings, known = _classified(session, film)
     lines = ["finding | score | above its operating point | box (left, top, right, bottom in pixels)"]
-    lines += [_finding_line(finding, film) for finding in findings]
+    for finding in findings:
+        box = "" if finding.box is None else _pixels(finding.box, film)
+        lines.append(f"{finding.name} | {finding.score:.2f} | {'yes' if finding.is_above else 'no'} | {box}")
     above = [finding for finding in findings if finding.is_above][:_MOST_BOXES]
     boxes = [finding.box for finding in above if finding.box is not None]
     head = [image_line(entry), _NO_PROBABILITY, _network_line(known), *_cautions(film)]
@@ -208,11 +210,6 @@ def _cautions(film: Radiograph) -> list[str]:
     left_out = MiddleSquare.of(film.height, film.width).left_out
     square = [f"the network saw the middle square only; {left_out:.0%} of the film lie outside"] if left_out else []
     return [f"mind: {remark}" for remark in (*film.remarks, *square)]
-
-
-def _finding_line(finding: ClassifiedFinding, film: Radiograph) -> str:
-    box = "" if finding.box is None else _pixels(finding.box, film)
-    return f"{finding.name} | {finding.score:.2f} | {'yes' if finding.is_above else 'no'} | {box}"
 
 
 def _organ_line(organ: SegmentedOrgan, film: Radiograph) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, TypedDict
 from wardround.clinical.codes import normalise_label
 from wardround.clinical.definitions import DEFINITIONS, score_at
 from wardround.core import ToolFailure, UserError, format_time
-from wardround.tools.candidates import CandidateSpace
 from wardround.tools.definition import Range, clean_text, tool
 from wardround.tools.session import Session, ToolResult
 
@@ -74,7 +73,10 @@ def _check_answer(session: Session, answer: Sequence[str]) -> None:
     if space is None or not strange:
         return
     session.accept_any_answer()
-    lines = [_nearest(space, name) for name in strange[:_NAMED]]
+    lines = []
+    for name in strange[:_NAMED]:
+        found = [repr(match.label) for match in space.by_meaning(name, 3, in_use=True)]
+        lines.append(f"{name!r}: {', '.join(found) or 'nothing like it'}")
     if len(strange) > _NAMED:
         lines.append(f"and {len(strange) - _NAMED} more")
     raise ToolFailure(
@@ -82,11 +84,6 @@ def _check_answer(session: Session, answer: Sequence[str]) -> None:
         + "\n".join(lines)
         + "\nCall finish again with the names you mean, spelt as there. This is said once: the next answer is taken."
     )
-
-
-def _nearest(space: CandidateSpace, name: str) -> str:
-    found = [repr(match.label) for match in space.by_meaning(name, 3, in_use=True)]
-    return f"{name!r}: {', '.join(found) or 'nothing like it'}"
 
 
 def read_evidence(entries: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
 from wardround.core import ToolFailure, estimate_tokens
 from wardround.tools.definition import Range, Tool, tool
-from wardround.tools.knowledge import CURRENT, Corpus, Document, Hit
+from wardround.tools.knowledge import CURRENT, Corpus, Document
 from wardround.tools.session import Page, Session, ToolResult
 
 _CAPTION_TOKENS = 80
@@ -69,9 +68,12 @@ def _found(session: Session, page: Page, name: str, query: str, limit: int) -> T
     more = f", cursor={cursor} for the next" if cursor else ""
     end = page.offset + len(shown)
     caption = f"{_corpus_line(corpus)}: documents {page.offset + 1}-{end} nearest to {_short(wanted)!r}{more}"
-    return ToolResult(
-        text="\n".join([caption, *_texts(session, page, corpus, shown)]), rows_shown=len(shown), cursor=cursor
+    share = max(_LEAST_TOKENS, (page.tokens - _CAPTION_TOKENS) // len(shown))
+    texts = (
+        _text(session, page, corpus, hit.document, number=page.offset + place, tokens=share)
+        for place, hit in enumerate(shown, start=1)
     )
+    return ToolResult(text="\n".join([caption, *texts]), rows_shown=len(shown), cursor=cursor)
 
 
 def _corpus(session: Session, name: str) -> Corpus:
@@ -98,15 +100,6 @@ def _nothing(session: Session, page: Page, query: str) -> str:
     if page.offset:
         return "there are no further documents."
     return f"no document{dated} holds a word of {_short(query)!r}; try other words."
-
-
-def _texts(session: Session, page: Page, corpus: Corpus, hits: Sequence[Hit]) -> list[str]:
-    """Return one paragraph per document, each with an equal share of the page."""
-    share = max(_LEAST_TOKENS, (page.tokens - _CAPTION_TOKENS) // len(hits))
-    return [
-        _text(session, page, corpus, hit.document, number=page.offset + place, tokens=share)
-        for place, hit in enumerate(hits, start=1)
-    ]
 
 
 def _text(session: Session, page: Page, corpus: Corpus, document: Document, *, number: int, tokens: int) -> str:
@@ -182,7 +175,8 @@ def browser_open(
 ) -> str:
     """Open a link of the page of a cursor, or an address, or (without id) go on in the same page from line loc.
     Lines are numbered L0, L1, ...; cite what you use as 【cursor†L9-L11】."""
-    link = _link(id)
+    bare = id.strip() if isinstance(id, str) else ""  # a link's number may be written as text
+    link = int(bare) if bare.removeprefix("-").isdecimal() and len(bare) < 8 else id
     return session.browser.open(
         link, cursor=cursor, line=loc, count=num_lines, view_source=view_source, tokens=page.tokens - _HEAD_TOKENS
     )
@@ -198,9 +192,3 @@ def browser_find(
 ) -> str:
     """Find exact words in an opened page. Each place is a link, which browser.open opens at that line."""
     return session.browser.find(pattern, cursor=cursor, tokens=page.tokens - _HEAD_TOKENS)
-
-
-def _link(written: int | str) -> int | str:
-    """Return a link's number that was written as text."""
-    bare = written.strip() if isinstance(written, str) else ""
-    return int(bare) if bare.removeprefix("-").isdecimal() and len(bare) < 8 else written

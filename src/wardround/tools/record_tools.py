@@ -191,7 +191,10 @@ def get_table_names(session: Session, page: Page) -> ToolResult:
         (name, "candidates", f"{len(space.labels.labels):,}", "possible answers; look names up")
         for name, space in session.candidates.items()
     ]
-    tables = _record_tables(session)
+    tables = [
+        (table.name, "record", f"{table.num_rows:,}", _brief(table.spec.description))
+        for table in map(chart.table, chart.table_names)
+    ]
     empty: list[str] = []
     if session.aids.short_pages:
         header: tuple[str, ...] = ("table", "rows", "columns")
@@ -208,11 +211,6 @@ def get_table_names(session: Session, page: Page) -> ToolResult:
     note = f"empty: {', '.join(empty)}" if empty else ""
     text, shown, cursor = table_page(page, name, header, rows)
     return ToolResult(text=f"{text}\n{note}" if note else text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
-
-
-def _record_tables(session: Session) -> list[tuple[str, str, str, str]]:
-    tables = (session.chart.table(name) for name in session.chart.table_names)
-    return [(table.name, "record", f"{table.num_rows:,}", _brief(table.spec.description)) for table in tables]
 
 
 def _columns(session: Session, name: str) -> str:

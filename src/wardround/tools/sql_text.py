@@ -80,7 +80,7 @@ def common_tables(statement: list[Token]) -> dict[str, list[tuple[int, int]]]:
             continue
         name = before - 1
         if statement[name].text == ")":
-            name = _opening(closing, name) - 1
+            name = next((opened for opened, closed in closing.items() if closed == name), 0) - 1
         if name >= 0 and statement[name].kind in ("word", "quoted", "string"):
             found.setdefault(statement[name].text, []).append((index, closing.get(index, len(statement))))
     return found
@@ -95,10 +95,6 @@ def _closing_marks(statement: list[Token]) -> dict[int, int]:
         elif token.kind == "mark" and token.text == ")" and open_marks:
             closing[open_marks.pop()] = index
     return closing
-
-
-def _opening(closing: dict[int, int], index: int) -> int:
-    return next((opened for opened, closed in closing.items() if closed == index), 0)
 
 
 def unfolded_tokens(statement: list[Token]) -> int:

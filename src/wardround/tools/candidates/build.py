@@ -203,7 +203,10 @@ def build_candidate_spaces(
     built: dict[str, CandidateSpace] = {}
     for name in SPACES:
         role = store.spec.roles.first(name)
-        if role is None or not (role.table in store.table_names or _is_listed(role)):
+        if role is None:
+            continue
+        is_listed = role.group == "ccs" or "label" in role.dictionary  # found even if no subject has a row of it
+        if role.table not in store.table_names and not is_listed:
             continue
         called = space_name(name, role, store.spec, user_codes)
         if wanted is not None and called not in wanted:
@@ -236,11 +239,6 @@ def space_name(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | No
     return f"{base}_ccs_candidates" if role.group == "ccs" else f"{base}_candidates"
 
 
-def _is_listed(role: RowRole) -> bool:
-    """Return whether the answers are in a list, so that they can be searched even if no subject has a row of them."""
-    return role.group == "ccs" or "label" in role.dictionary
-
-
 def _ccs_space(played: _Played, user_codes: Path | None) -> CandidateSpace:
     """Return all CCS categories, described by the packaged words of code titles and by the store's own titles."""
     kind, labels, training = ccs_kind(played.name), played.labels, played.training
@@ -269,7 +267,8 @@ def _named_space(played: _Played) -> CandidateSpace | None:
     name, role, labels = played.name, played.role, played.labels
     listed: DescriptionCounts = {}
     if name == "lab":
-        for label, *about in _listed(played, ("label", *_about(role))):
+        more = (part.strip() for part in role.dictionary.get("about", "").split(","))
+        for label, *about in _listed(played, ("label", *filter(None, more))):
             listed.setdefault(label or "", set()).add(" ".join((str(label), *(text or "" for text in about))))
     columns = (*labels.columns, *filter(None, (role.specimen,)))
     seen = SeenByGroup()
@@ -290,10 +289,6 @@ def _descriptions(name: str, role: RowRole, cells: Cells) -> tuple[str, ...]:
     if name == "culture" and not role.asks_specimens and role.specimen:
         return (f"{cells[0]} {cells[-1] or ''}",)
     return ()
-
-
-def _about(role: RowRole) -> tuple[str, ...]:
-    return tuple(filter(None, (part.strip() for part in role.dictionary.get("about", "").split(","))))
 
 
 def _listed(played: _Played, keys: tuple[str, ...]) -> Iterator[Cells]:

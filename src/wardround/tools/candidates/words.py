@@ -184,7 +184,9 @@ class WordIndex:
 
     def best_labels(self, text: str, limit: int) -> list[tuple[int, float]]:
         """Label positions with scores, best first: the best description, plus the label's share of the best 200."""
-        factors = {number: _factor(term) for term in terms(text) for number in self._known(term)}
+        factors = {
+            number: PREFIX_WEIGHT if term.endswith("~") else 1.0 for term in terms(text) for number in self._known(term)
+        }
         places = self.postings.find(np.array(sorted(factors), dtype=np.uint64))
         if not len(places):
             return []
@@ -212,10 +214,6 @@ class WordIndex:
         allowed = 1 if len(word) < 8 else 2
         found = process.extract(word, near, scorer=DamerauLevenshtein.distance, score_cutoff=allowed, limit=2)
         return [self._numbers[spelling] for spelling, _, _ in found]
-
-
-def _factor(term: str) -> float:
-    return PREFIX_WEIGHT if term.endswith("~") else 1.0
 
 
 def _weighted(terms: NDArray[np.uint64], rows: NDArray[np.int32], lengths: NDArray[np.int64]) -> Postings:

@@ -52,11 +52,7 @@ def classify(film: Radiograph, network: NeuralNetwork, known: KnownModel) -> tup
         for number, label in enumerate(known.labels)
         if label
     )
-    return tuple(sorted(findings, key=_by_score))
-
-
-def _by_score(finding: ClassifiedFinding) -> tuple[float, str]:
-    return -finding.score, finding.name
+    return tuple(sorted(findings, key=lambda finding: (-finding.score, finding.name)))
 
 
 def _finding(
@@ -87,16 +83,11 @@ def peak_box(places: Numbers) -> Outline:
     high = places >= low + _SHARE_OF_PEAK * (float(places.max()) - low)
     joined, waiting = {(row, column)}, [(row, column)]
     while waiting:
-        here = waiting.pop()
-        for neighbour in _neighbours(here):
+        row, column = waiting.pop()
+        for neighbour in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
             inside = 0 <= neighbour[0] < rows and 0 <= neighbour[1] < columns
             if inside and neighbour not in joined and high[neighbour]:
                 joined.add(neighbour)
                 waiting.append(neighbour)
     down, across = [place[0] for place in joined], [place[1] for place in joined]
     return min(across) / columns, min(down) / rows, (max(across) + 1) / columns, (max(down) + 1) / rows
-
-
-def _neighbours(place: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-    row, column = place
-    return (row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)

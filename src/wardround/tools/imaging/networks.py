@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -232,7 +232,10 @@ def _organ(name: str, shares: Grey, frame: MiddleSquare, film: Radiograph) -> Se
     whole = np.zeros((film.height, film.width), bool)
     whole[frame.top : frame.top + frame.side, frame.left : frame.left + frame.side] = inside > 0.5
     area = int(whole.sum())
-    edges = (whole[0], whole[-1], whole[:, 0], whole[:, -1], *_square_edges(whole, frame))
+    # the film's sides, and those of the square that the network saw: the organ may continue outside
+    last_row, last_column = frame.top + frame.side - 1, frame.left + frame.side - 1
+    rows, columns = (0, -1, frame.top, last_row), (0, -1, frame.left, last_column)
+    edges = [*(whole[row] for row in rows), *(whole[:, column] for column in columns)]
     return SegmentedOrgan(
         name=name,
         mask=whole,
@@ -242,13 +245,6 @@ def _organ(name: str, shares: Grey, frame: MiddleSquare, film: Radiograph) -> Se
         box=_box(whole) if area else None,
         touches_border=any(bool(edge.any()) for edge in edges),
     )
-
-
-def _square_edges(mask: OrganMask, frame: MiddleSquare) -> tuple[Any, ...]:
-    """Return the sides of the square that the network saw. An organ that touches one of these sides may continue
-    outside."""
-    last_row, last_column = frame.top + frame.side - 1, frame.left + frame.side - 1
-    return mask[frame.top], mask[last_row], mask[:, frame.left], mask[:, last_column]
 
 
 def _box(mask: OrganMask) -> Outline:

@@ -22,7 +22,10 @@ _DEEP = ("I", "I;16", "I;16B", "I;16L")
 
 def read_raster(data: bytes, *, window: GreyWindow | None = None) -> Radiograph:
     """Return a picture file as a radiograph. ToolFailure: it is damaged or too large."""
-    claimed = _png_size(data) if data.startswith(PNG) else claimed_size(data)
+    if data.startswith(PNG):  # rows and columns by the first chunk of the file
+        claimed: tuple[int, int] | None = int.from_bytes(data[20:24], "big"), int.from_bytes(data[16:20], "big")
+    else:
+        claimed = claimed_size(data)
     if claimed is None:
         raise ToolFailure("the file of this image is damaged: it does not say how large it is.")
     check_size(*claimed)  # before Pillow sees it, whose own limit is another
@@ -37,11 +40,6 @@ def read_raster(data: bytes, *, window: GreyWindow | None = None) -> Radiograph:
     tags = {"Rows": str(values.shape[0]), "Columns": str(values.shape[1])}
     remarks = ("this is no DICOM file: nothing is known of view, spacing and windows",)
     return Radiograph(pixels=pixels, window=window_text, tags=tags, remarks=remarks)
-
-
-def _png_size(data: bytes) -> tuple[int, int]:
-    """Rows and columns by the first chunk of the file."""
-    return int.from_bytes(data[20:24], "big"), int.from_bytes(data[16:20], "big")
 
 
 def _values(image: Any) -> tuple[Grey, float]:

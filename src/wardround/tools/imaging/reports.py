@@ -174,13 +174,12 @@ class EndpointPhrases:
         """Ask once; boxes without area or outside the picture are left out."""
         prompt = load_prompt("wardround.tools.imaging", "phrase_grounding").render(phrase=phrase)
         value = _answer(self._ask, self._model, prompt, picture, _BOXES, read_boxes)
-        boxes = (tuple(float(side) for side in box) for box in value["boxes"])
-        return tuple((box[0], box[1], box[2], box[3]) for box in boxes if _is_inside(box))
-
-
-def _is_inside(box: tuple[float, ...]) -> bool:
-    left, top, right, bottom = box
-    return 0.0 <= left < right <= 1.0 and 0.0 <= top < bottom <= 1.0
+        boxes = (tuple(map(float, box)) for box in value["boxes"])
+        return tuple(
+            (left, top, right, bottom)
+            for left, top, right, bottom in boxes
+            if 0.0 <= left < right <= 1.0 and 0.0 <= top < bottom <= 1.0
+        )
 
 
 def _answer(

@@ -282,7 +282,8 @@ class ChartImages:
     def entries(self) -> tuple[ChartImage, ...]:
         """Return every image that is available, in the order of the tables."""
         if self._entries is None:
-            self._entries = {entry.handle: entry for role in self.roles for entry in self._of(role)}
+            rows = ((role, row) for role in self.roles for row in self.chart.table(role.table).batch.to_pylist())
+            self._entries = {entry.handle: entry for entry in (self._entry(role, row) for role, row in rows)}
         return tuple(self._entries.values())
 
     def find(self, handle: str) -> ChartImage:
@@ -315,10 +316,6 @@ class ChartImages:
     def close(self) -> None:
         """Clear the cache; the opener of the source closes it."""
         self._read.clear()
-
-    def _of(self, role: ImageRole) -> list[ChartImage]:
-        table = self.chart.table(role.table)
-        return [self._entry(role, row) for row in table.batch.to_pylist()]
 
     def _entry(self, role: ImageRole, row: dict[str, Any]) -> ChartImage:
         times = [row[name] for name in role.time if isinstance(row.get(name), datetime)]

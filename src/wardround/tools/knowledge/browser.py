@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from wardround.core import ToolFailure, estimate_tokens
 from wardround.tools.knowledge.corpus import SCHEME, Corpus, parse_address
-from wardround.tools.knowledge.index import Document, Hit
+from wardround.tools.knowledge.index import Document
 from wardround.tools.knowledge.library import Library
 
 # A page as the browser holds it: numbered wrapped lines, links by number, and where a found place is.
@@ -155,12 +155,16 @@ class CorpusSource:
         """Return the nearest documents of every corpus in turns: scores of different corpora are not comparable."""
         corpora = [self.library.get(name) for name in self.library.names]
         found = [list(corpus.search(query, min(topn, _FROM_EACH), until=self.until)) for corpus in corpora]
-        ranked = [
-            (place, number, _result(corpora[number], hit))
-            for number, hits in enumerate(found)
-            for place, hit in enumerate(hits)
+        ranked = [(place, number, hit.document) for number, hits in enumerate(found) for place, hit in enumerate(hits)]
+        return [
+            SearchResult(
+                url=corpora[number].address(document),
+                title=document.title or document.id,
+                summary=_beginning(document),
+                published=document.published,
+            )
+            for _, number, document in sorted(ranked, key=lambda one: one[:2])[:topn]
         ]
-        return [result for _, _, result in sorted(ranked, key=lambda one: one[:2])[:topn]]
 
     def open(self, url: str, *, written: bool) -> BrowserPage:
         """Return a document as a page."""
@@ -187,16 +191,6 @@ def results_page(query: str, results: Sequence[SearchResult]) -> BrowserPage:
     text = "\n".join(["", "URL: ", "# Search Results", "", *(lines or ["No results; try other words."])])
     links = {number: result.url for number, result in enumerate(results)}
     return BrowserPage(url="", title=query, lines=wrapped(text), links=links, listing=True)
-
-
-def _result(corpus: Corpus, hit: Hit) -> SearchResult:
-    document = hit.document
-    return SearchResult(
-        url=corpus.address(document),
-        title=document.title or document.id,
-        summary=_beginning(document),
-        published=document.published,
-    )
 
 
 def _beginning(document: Document) -> str:

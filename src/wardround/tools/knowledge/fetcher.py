@@ -208,7 +208,8 @@ def web_address(text: str) -> WebAddress:
         raise ToolFailure("only pages of http:// and https:// are fetched, and corpus:// documents are opened.")
     if url.userinfo:
         raise ToolFailure("the address holds a user name or a password; it is not fetched.")
-    _check_port(url)
+    if url.port not in (None, _PORTS[url.scheme]):
+        raise ToolFailure("the address names an unusual port; pages are fetched from 80 (http) and 443 (https) only.")
     check_host(_written_host(text))
     check_host(url.host)
     return WebAddress(
@@ -218,11 +219,6 @@ def web_address(text: str) -> WebAddress:
         port=_PORTS[url.scheme],
         target=url.raw_path.decode("ascii"),
     )
-
-
-def _check_port(url: httpx2.URL) -> None:
-    if url.port not in (None, _PORTS[url.scheme]):
-        raise ToolFailure("the address names an unusual port; pages are fetched from 80 (http) and 443 (https) only.")
 
 
 def _written_host(text: str) -> str:
@@ -300,10 +296,12 @@ class Fetcher:
 
     def _step(self, address: WebAddress, deadline: Deadline) -> Fetched | WebAddress:
         backend = VettedBackend(self._network, deadline)
+        headers = [("host", address.host), *_HEADERS.items(), ("connection", "close")]
+        times = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _STEP_SECONDS)}
         try:
             with (
                 httpcore2.ConnectionPool(ssl_context=self._context(address), network_backend=backend) as pool,
-                pool.stream("GET", address.text, headers=_headers(address), extensions=_times()) as response,
+                pool.stream("GET", address.text, headers=headers, extensions=times) as response,
             ):
                 found = _read(address, response)
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
@@ -321,14 +319,6 @@ class Fetcher:
 
 def _failed(what: str) -> ToolFailure:
     return ToolFailure(f"the page's server {what}; try another page.")
-
-
-def _headers(address: WebAddress) -> list[tuple[bytes | str, bytes | str]]:
-    return [("host", address.host), *_HEADERS.items(), ("connection", "close")]
-
-
-def _times() -> dict[str, object]:
-    return {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _STEP_SECONDS)}
 
 
 def _led_to(page: str, written: str) -> str:
@@ -349,15 +339,11 @@ def _read(address: WebAddress, response: httpcore2.Response) -> Fetched | WebAdd
     kind, _, parameters = headers.get("content-type", "").partition(";")
     kind = kind.strip().lower()
     if kind not in _TYPES:
-        raise ToolFailure(f"the address is of {_shown_type(kind)}, not of a page that can be read.")
+        plain = all(part.isalnum() or part in "/+.-" for part in kind)  # a server can write anything there
+        shown = f"type {kind[:60]}" if kind and plain else "no known type"
+        raise ToolFailure(f"the address is of {shown}, not of a page that can be read.")
     body = _body(response, headers)
     return Fetched(url=address.text, content_type=kind, charset=_charset(parameters), body=body)
-
-
-def _shown_type(kind: str) -> str:
-    """Return a content type as it may be shown; a server can write anything there."""
-    plain = all(part.isalnum() or part in "/+.-" for part in kind)
-    return f"type {kind[:60]}" if kind and plain else "no known type"
 
 
 def _body(response: httpcore2.Response, headers: Mapping[str, str]) -> bytes:

@@ -54,17 +54,12 @@ def visible(text: str) -> str:
     >>> visible("fever\\u200b  and\\u202e chills")
     'fever and chills'
     """
-    if _is_plain(text):
-        return text.strip()
+    irregular = any(blanks in text for blanks in ("  ", "\n\n\n", "\n \n"))
+    if not irregular and text.isascii() and text.replace("\n", "").isprintable():
+        return text.strip()  # nothing would change: so with most, and looking is a tenth of the work
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     seen = _UNSEEN.sub("", text if text.isascii() else unicodedata.normalize("NFC", text))
     return _BLANK_LINES.sub("\n\n", _SPACES.sub(" ", seen)).strip()
-
-
-def _is_plain(text: str) -> bool:
-    """Return whether a text is ASCII in which nothing would change: most are, and looking is a tenth of the work."""
-    irregular = any(blanks in text for blanks in ("  ", "\n\n\n", "\n \n"))
-    return not irregular and text.isascii() and text.replace("\n", "").isprintable()
 
 
 # The full-text index of one corpus, on tantivy: the stored fields of a document, and the search.

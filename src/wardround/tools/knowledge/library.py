@@ -87,15 +87,12 @@ def _handbook() -> Corpus:
     for page in sorted((one for one in pages if one.name.endswith(".md")), key=lambda one: one.name):
         document = plain_document(page.read_text(encoding="utf-8"), page.name.removesuffix(".md"))
         writer.put(document, document.published or _HANDBOOK.day, replaces=False)
-        files.append(AddedFile(name=page.name, sha256=_sha256(document.text), documents=1))
+        sha256 = hashlib.sha256(document.text.encode()).hexdigest()
+        files.append(AddedFile(name=page.name, sha256=sha256, documents=1))
     writer.commit()
     writer.close()
     manifest = replace(_HANDBOOK, documents=len(files), files=tuple(files))
     return Corpus(manifest=manifest, index=index)
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Adding files to a corpus so that a kill at any moment loses nothing and doubles nothing.

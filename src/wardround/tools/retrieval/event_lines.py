@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,8 +49,11 @@ class EventLines:
             return places, []
         lines = self._lines(places)
         starts = np.flatnonzero(self.panel_starts(places)).tolist()
-        panels = [lines[start:end] for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
-        return places[starts], [panel[0].text if len(panel) == 1 else _joined(panel) for panel in panels]
+        texts = []
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            first, parts = lines[start], dict.fromkeys(line.part for line in lines[start:end])
+            texts.append(first.text if end == start + 1 else f"[{first.time}] {first.kind} - " + "; ".join(parts))
+        return places[starts], texts
 
     def panel_starts(self, places: Places) -> npt.NDArray[np.bool_]:
         """Return (n,) whether an event begins a line of its own among ``places``, which are in order."""
@@ -121,11 +123,6 @@ class _Line:
     @property
     def part(self) -> str:
         return f"{self.name}: {', '.join(self.values)}" if self.values else self.name
-
-
-def _joined(panel: Sequence[_Line]) -> str:
-    first = panel[0]
-    return f"[{first.time}] {first.kind} - " + "; ".join(dict.fromkeys(line.part for line in panel))
 
 
 def time_texts(times: npt.NDArray[np.int64], static: npt.NDArray[np.bool_]) -> list[str]:

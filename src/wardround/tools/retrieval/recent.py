@@ -102,16 +102,13 @@ def _part(chart: RecentChart, name: str) -> _Part | None:
     if dated.any():
         latest = int(times[dated].max())
         places = np.flatnonzero(times == latest)
-        age = f"latest {_age(to_microseconds(chart.as_of) - latest)}"
+        hours = (to_microseconds(chart.as_of) - latest) / _HOUR_MICROSECONDS
+        ago = next((words for limit, words in (*_AGES, *_LATER_AGES) if hours <= limit), "more than a year ago")
+        age = f"latest {ago}"
     else:
         latest, places, age = None, np.arange(table.batch.num_rows), "at all times"
     rows = _rows(table, places[:_MOST_ROWS])
     return _Part(name=name, latest=latest, heading=f"{name} ({age}): ", rows=rows, rows_total=len(places))
-
-
-def _age(microseconds: int) -> str:
-    hours = microseconds / _HOUR_MICROSECONDS
-    return next((words for limit, words in (*_AGES, *_LATER_AGES) if hours <= limit), "more than a year ago")
 
 
 def _rows(table: RecentTable, places: npt.NDArray[np.int64]) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from datetime import date, datetime
 from typing import Self
 
 import numpy as np
-import pyarrow as pa
 
 from wardround.records import Chart, TableSpec
 from wardround.tools.knowledge.egress.readings import (
@@ -288,9 +287,10 @@ def fingerprint_of(chart: Chart) -> Fingerprint:
     for name in chart.table_names:
         table = chart.table(name)
         identifying = _identifying(table.spec)
-        traits.days |= _days_of(table.event_time)
+        dated = table.event_time[~np.isnat(table.event_time)]
+        traits.days.update(np.unique(dated.astype("datetime64[D]")).tolist())
         for column in table.batch.schema.names:
-            values = _distinct(table.batch.column(column))
+            values = [value for value in table.batch.column(column).unique().to_pylist() if value is not None]
             if column in identifying:
                 traits.identified_by(values)
             if _NAME_COLUMNS.search(column):
@@ -343,15 +343,6 @@ def _identifying(spec: TableSpec) -> set[str]:
     named = {spec.subject, spec.encounter, *spec.key, *spec.unique}
     ids = {column for column in spec.columns if column.endswith("_id") and not column.endswith("itemid")}
     return {column for column in named | ids if column is not None} - {"itemid", "icd_code", "seq_num", "drg_code"}
-
-
-def _distinct(column: pa.Array) -> list[object]:
-    return [value for value in column.unique().to_pylist() if value is not None]
-
-
-def _days_of(times: np.ndarray) -> set[date]:
-    days = np.unique(times[~np.isnat(times)].astype("datetime64[D]"))
-    return set(days.tolist())
 
 
 def _name_words(found: Iterable[str]) -> set[str]:
