@@ -232,6 +232,7 @@ def forgotten(file: BankFile) -> UserError:
 def _experience_of(origin: Sequence[Any], revision: Sequence[Any]) -> Experience:
     name, kind, task, tool, _, _, _, _, provenance, facts, task_type, structure = origin
     _, _, _, title, description, content, score, condition, exclusions, *_ = revision
+    parts = json.loads(structure) if structure else {}
     return Experience(
         id=name,
         kind=kind,
@@ -246,19 +247,10 @@ def _experience_of(origin: Sequence[Any], revision: Sequence[Any]) -> Experience
         condition=condition,
         exclusions=tuple(json.loads(exclusions)),
         task_type=task_type,
-        **_structure_of(structure),
+        entities=tuple(Entity(name=name, role=role) for name, role in parts.get("entities", ())),
+        role_edges=tuple(RoleEdge(source=source, target=target) for source, target in parts.get("role_edges", ())),
+        evidence=tuple(SeenIn(step=step, rows=tuple(rows)) for step, rows in parts.get("evidence", ())),
     )
-
-
-def _structure_of(text: str) -> dict[str, Any]:
-    if not text:
-        return {}
-    parts = json.loads(text)
-    return {
-        "entities": tuple(Entity(name=name, role=role) for name, role in parts["entities"]),
-        "role_edges": tuple(RoleEdge(source=source, target=target) for source, target in parts["role_edges"]),
-        "evidence": tuple(SeenIn(step=step, rows=tuple(rows)) for step, rows in parts["evidence"]),
-    }
 
 
 # What one combination of kind, task, tool and splits may serve, kept up to date as the bank changes.
@@ -292,7 +284,9 @@ class EligibleEntries:
 
     def __post_init__(self) -> None:
         live = self.source.of_subjects(self.evaluated_subjects)
-        self.evaluated = {entry.name: entry for entry in live if self._is_asked_for(entry) and self._is_inside(entry)}
+        self.evaluated = {
+            entry.name: entry for entry in live if self._is_asked_for(entry) and entry.splits == self.splits
+        }
         self._outside = sum(self._count(those) for those in _OTHER_SPLITS)
 
     def serves(self, entry: Entry) -> bool:
@@ -308,7 +302,7 @@ class EligibleEntries:
     def put(self, entry: Entry) -> None:
         """Add a new entry to its group."""
         self._move(entry, 1)
-        if self._is_asked_for(entry) and self._is_inside(entry) and self._is_evaluated(entry):
+        if self._is_asked_for(entry) and entry.splits == self.splits and self._is_evaluated(entry):
             self.evaluated[entry.name] = entry
 
     def drop(self, entry: Entry) -> None:
@@ -350,10 +344,10 @@ class EligibleEntries:
         counts = self._keys(max(places, default=-1) + 1)
         return [place for place in set(places) if counts[place] == places.count(place)]
 
-    def withheld(self, own: int, *, counts_evaluated: bool) -> dict[str, int]:
+    def withheld(self, own: int) -> dict[str, int]:
         """Return how many entries were withheld, by reason."""
         counts = {"same_subject": own, "split": self._outside}
-        return counts | ({"evaluated": len(self.evaluated)} if counts_evaluated else {})
+        return counts | ({"evaluated": len(self.evaluated)} if self.evaluated_subjects else {})
 
     def _is_asked_for(self, entry: Entry) -> bool:
         return (
@@ -362,9 +356,6 @@ class EligibleEntries:
             and self.task in (None, entry.task)
             and self.tool in (None, entry.tool)
         )
-
-    def _is_inside(self, entry: Entry) -> bool:
-        return entry.splits == self.splits
 
     def _is_evaluated(self, entry: Entry) -> bool:
         return bool(self.evaluated_subjects) and any(one in self.evaluated_subjects for one in entry.subjects)
@@ -385,7 +376,7 @@ class EligibleEntries:
             self._own.pop(subject, None)
         if not self._is_asked_for(entry):
             return
-        if not self._is_inside(entry):
+        if entry.splits != self.splits:
             self._outside += by
         elif not self._is_evaluated(entry):
             if self._served is not None:
@@ -413,12 +404,3 @@ class EligibleEntries:
             self._keys_at = np.concatenate((self._keys_at, np.zeros(more, np.int32)))
             self._penalty = np.concatenate((self._penalty, np.full(more, -np.inf, np.float32)))
         return self._keys_at
-
-
-def total(choices: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Add up what several choices withheld."""
-    sums: dict[str, int] = {}
-    for counts in choices:
-        for reason, count in counts.items():
-            sums[reason] = sums.get(reason, 0) + count
-    return sums

@@ -10,6 +10,7 @@ import heapq
 import json
 import math
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, groupby, islice, zip_longest
@@ -18,7 +19,7 @@ from operator import attrgetter
 import numpy as np
 
 from wardround.core import check_settings, setting
-from wardround.memory.entries import EligibleEntries, Entry, total
+from wardround.memory.entries import EligibleEntries, Entry
 from wardround.memory.experience import Experience, Kind, Subject, normal_name
 from wardround.memory.graph import GraphReader
 from wardround.memory.keys import Key
@@ -87,10 +88,11 @@ class RecallCandidates:
         return choice is not None and choice.serves(entry) and self.subject not in entry.subjects
 
     def withheld(self) -> dict[str, int]:
-        return total(
-            choice.withheld(len(choice.of_subject(self.subject)), counts_evaluated=self.state.evaluates)
-            for choice in self.choices.values()
-        )
+        """Return how many entries were withheld, by reason."""
+        sums: Counter[str] = Counter()
+        for choice in self.choices.values():
+            sums.update(choice.withheld(len(choice.of_subject(self.subject))))
+        return dict(sums)
 
     def by_words(self, terms: Sequence[str], pool: int) -> dict[Entry, float]:
         """Return the best experiences that may be served. A small set is searched first, since ordering all matches
@@ -104,17 +106,15 @@ class RecallCandidates:
 
     def _standing(self, matches: Sequence[tuple[int, float]], pool: int) -> dict[Entry, float]:
         at_once = math.ceil(_AT_ONCE * pool)
-        served = (
-            (entry, score)
-            for start in range(0, len(matches), at_once)
-            for entry, score in self._entries(matches[start : start + at_once])
-            if self.serves(entry)
-        )
-        return dict(islice(served, pool))
-
-    def _entries(self, matches: Sequence[tuple[int, float]]) -> list[tuple[Entry, float]]:
-        known = self.state.standing(revision for revision, _ in matches)
-        return [(known[revision], score) for revision, score in matches if revision in known]
+        found: dict[Entry, float] = {}
+        for start in range(0, len(matches), at_once):
+            some = matches[start : start + at_once]
+            known = self.state.entries.numbered(revision for revision, _ in some)
+            served = ((known[one], score) for one, score in some if one in known and self.serves(known[one]))
+            found |= islice(served, pool - len(found))
+            if len(found) == pool:
+                break
+        return found
 
     def by_vector(self, key: Key, pool: int) -> dict[Entry, float]:
         rows = self.state.rows
@@ -124,7 +124,7 @@ class RecallCandidates:
         penalty = np.maximum.reduce([choice.penalty(rows) for choice in self.choices.values()])
         found: dict[Entry, float] = {}
         near = self.state.nearest(key.vector, penalty, [], pool, most_threaded=0)
-        entries = self.state.at_places(place for place, _ in near)
+        entries = self.state.entries.at_places(place for place, _ in near)
         for place, similarity in near:
             served = [entry for entry in entries.get(place, ()) if self.serves(entry)]
             found |= {entry: similarity for kind in self.choices for entry in served if entry.kind == kind}
@@ -172,7 +172,7 @@ class RecallCandidates:
         ends = accumulate(map(len, groups))
         for _, some in groupby(zip(groups, ends, strict=True), key=lambda group: (group[1] - 1) // at_once):
             together = [names for names, _ in some]
-            known = self.state.named(chain.from_iterable(together))
+            known = self.state.entries.named(chain.from_iterable(together))
             for names in together:
                 yield from sorted(filter(None, map(known.get, names)), key=attrgetter("order"))
 

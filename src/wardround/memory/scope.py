@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from wardround.clinical.vocabulary.care_units import PLACES, places_of
 from wardround.memory.experience import Experience, Subject
 from wardround.memory.keys import Key, chart_key, text_key
-from wardround.memory.phrases import Check, Findings, findings_of_chart, findings_of_text, read_phrase, split_phrases
+from wardround.memory.phrases import Findings, findings_of_chart, findings_of_text, read_phrase, split_phrases
 from wardround.records import TEXT_CASE_SOURCE, Chart, TextCaseRecord
 from wardround.tools.retrieval import Encoder, describe_recent_events
 
@@ -75,12 +75,13 @@ def scope_of(experience: Experience, findings: Findings) -> Scope:
 
 
 def _checked(phrases: Sequence[str], findings: Findings) -> tuple[CheckedPhrase, ...]:
-    return tuple(CheckedPhrase(text=phrase, checked=_standing(_read(phrase), findings)) for phrase in phrases)
-
-
-def _standing(check: Check | None, findings: Findings) -> Checked:
-    holds = None if check is None else check(findings)
-    return "unchecked" if holds is None else "holds" if holds else "fails"
+    checked = []
+    for phrase in phrases:
+        check = _read(phrase)
+        holds = None if check is None else check(findings)
+        said: Checked = "unchecked" if holds is None else "holds" if holds else "fails"
+        checked.append(CheckedPhrase(text=phrase, checked=said))
+    return tuple(checked)
 
 
 # Which patient an experience was learnt from, in a few names that another record can be compared with.

@@ -78,7 +78,7 @@ class BankState:
     size: int = 0
     rows: int = 0
     words: WordScores = field(init=False)
-    _entries: EntryReader = field(init=False)
+    entries: EntryReader = field(init=False)
     _keys: KeyVectors = field(init=False)
     _live: int = 0
     _retired: set[str] | None = None
@@ -87,13 +87,13 @@ class BankState:
     _by_duplicate_key: dict[str, dict[str, list[Entry]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._keys, self._entries = KeyVectors(self.file), EntryReader(self.file)
+        self._keys, self.entries = KeyVectors(self.file), EntryReader(self.file)
         self.words = WordScores(self.file.connection)
 
     @property
     def revision(self) -> int:
         """The revision as of which it answers."""
-        return self._entries.revision
+        return self.entries.revision
 
     def go_to(self, revision: int) -> None:
         """Answer as of a later revision."""
@@ -101,14 +101,14 @@ class BankState:
             return
         self._by_duplicate_key.clear()
         if not self.revision or revision - self.revision > _MOST_FOLLOWED:
-            self._entries.begin(revision)
+            self.entries.begin(revision)
             self._choices.clear()
             self._retired = None
             self.size = int(self.file.rows(_SIZE, (revision,))[0][0])
-            self._live = self.size - self._entries.count("NOT live")
+            self._live = self.size - self.entries.count("NOT live")
             self.rows = int(self.file.rows(_LAST_KEY, (revision,))[0][0])
             return
-        for before, entry in self._entries.follow(revision):
+        for before, entry in self.entries.follow(revision):
             self.size += before is None
             self._live += entry.live - (before is not None and before.live)
             if self._retired is not None:
@@ -127,7 +127,7 @@ class BankState:
         self._evaluated |= {subject.hashed(self.subject_key) for subject in subjects}
         self._choices.clear()
         self._by_duplicate_key.clear()
-        return len(self._entries.of_subjects(self._evaluated))
+        return len(self.entries.of_subjects(self._evaluated))
 
     @property
     def dimensions(self) -> int:
@@ -145,7 +145,7 @@ class BankState:
         return self.read(self._every_entry())
 
     def _every_entry(self) -> list[Entry]:
-        entries = self._entries.select("1", (), "ORDER BY age")
+        entries = self.entries.select("1", (), "ORDER BY age")
         if len(entries) != self.size:
             raise forgotten(self.file)
         return entries
@@ -153,7 +153,7 @@ class BankState:
     def read(self, entries: Iterable[Entry]) -> tuple[Experience, ...]:
         """Return the experiences of entries. Those not read yet are read from the file together."""
         wanted = list(entries)
-        self._entries.texts.read(wanted)
+        self.entries.texts.read(wanted)
         return tuple(entry.experience for entry in wanted)
 
     def __len__(self) -> int:
@@ -177,14 +177,14 @@ class BankState:
         choice = self.choice(kind, task, None, allowed_splits)
         subject = for_subject.hashed(self.subject_key)
         own = choice.of_subject(subject)
-        withheld = choice.withheld(len(own), counts_evaluated=self.evaluates)
+        withheld = choice.withheld(len(own))
         if not choice.has_keys or k < 1:
             return Recall(matches=(), withheld=withheld, revision=self.revision)
         self.check_key(key)
         nearest = self.nearest(key.vector, choice.penalty(self.rows), choice.only(own), k)
         least = -np.inf if least_similarity is None else least_similarity
         near = {row: similarity for row, similarity in nearest if similarity >= least}
-        entries = self._entries.at_places(near)
+        entries = self.entries.at_places(near)
         shown = [
             (entry, similarity)
             for row, similarity in near.items()
@@ -216,7 +216,7 @@ class BankState:
         best = others[: max(0, limit)]
         self.read(best)
         matches = tuple(Match(experience=entry.experience, similarity=None, revision=entry.revision) for entry in best)
-        withheld = choice.withheld(len(own), counts_evaluated=self.evaluates)
+        withheld = choice.withheld(len(own))
         return Recall(matches=matches, withheld=withheld, revision=self.revision)
 
     @property
@@ -263,11 +263,7 @@ class BankState:
 
     def known(self, name: str) -> Entry | None:
         """Return the entry of an experience, live or retired."""
-        return self._entries.named((name,)).get(name)
-
-    def named(self, names: Iterable[str]) -> Mapping[str, Entry]:
-        """Return the entries of those of some experiences that it knows, live or retired, by id."""
-        return self._entries.named(names)
+        return self.entries.named((name,)).get(name)
 
     def is_live(self, name: str) -> bool:
         """Return whether an experience exists and is not retired."""
@@ -278,16 +274,8 @@ class BankState:
     def retired(self) -> Set[str]:
         """The ids of the experiences that it knows and that are not live."""
         if self._retired is None:
-            self._retired = set(self._entries.names("NOT live"))
+            self._retired = set(self.entries.names("NOT live"))
         return self._retired
-
-    def standing(self, revisions: Iterable[int]) -> Mapping[int, Entry]:
-        """Return the entries at some revisions, without those that have another revision since."""
-        return self._entries.numbered(revisions)
-
-    def at_places(self, places: Iterable[int]) -> Mapping[int, Sequence[Entry]]:
-        """Return the entries behind some keys, live or retired, oldest first."""
-        return self._entries.at_places(places)
 
     def without_duplicates(self, found: Iterable[Experience], subject: Subject) -> tuple[Experience, ...]:
         """Return each experience once for all its duplicates. Its facts contain the number of duplicates (``cases``)
@@ -316,11 +304,6 @@ class BankState:
         cases = len({entry.experience.provenance.sample for entry in others})
         return experience if cases < 2 else replace(experience, facts={**experience.facts, "cases": cases})
 
-    @property
-    def evaluates(self) -> bool:
-        """Return whether experiences of some evaluated subjects are served to no one."""
-        return bool(self._evaluated)
-
     def similarities(self, vector: Vectors, places: Sequence[int]) -> dict[int, float]:
         """Return the similarity of the keys at some positions."""
         if not places:
@@ -338,7 +321,7 @@ class BankState:
         choice = self._choices.get(name)
         if choice is None:
             choice = self._choices[name] = EligibleEntries(
-                source=self._entries,
+                source=self.entries,
                 kind=kind,
                 task=task,
                 tool=tool,

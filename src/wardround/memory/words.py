@@ -179,10 +179,14 @@ class WordScores:
 
     def _scored(self, places: _Numbers, which: _Numbers, upto: int) -> tuple[_Numbers, _Scores]:
         """Return what each word adds to the score of each revision with it; ``which`` word is at each position."""
-        first = _beginnings(places, which)
+        # where the next revision, or the next word of the same revision, begins
+        begins = np.ones(len(places), bool)
+        begins[1:] = (places[1:] != places[:-1]) | (which[1:] != which[:-1])
+        first = np.flatnonzero(begins)
         often = _weighed(np.diff(np.append(first, len(places))))
         revisions, term = places[first], which[first]
-        texts, words = _totals(self._connection)
+        row = self._connection.execute(_TOTALS).fetchone()
+        texts, words = _numbers_in(row[0])[:2].tolist() if row and row[0] else (0, 0)
         rarity = np.array([_rarity(texts, holding) for holding in np.bincount(term).tolist()])
         inside = revisions <= upto
         revisions, often, term = revisions[inside], often[inside], term[inside]
@@ -209,13 +213,6 @@ def _weighed(counts: _Numbers) -> _Scores:
     return sums[counts - 1]
 
 
-def _beginnings(places: _Numbers, which: _Numbers) -> _Numbers:
-    """Return the positions where the next revision, or the next word of the same revision, begins."""
-    begins = np.ones(len(places), bool)
-    begins[1:] = (places[1:] != places[:-1]) | (which[1:] != which[:-1])
-    return np.flatnonzero(begins)
-
-
 def _best(sums: _Scores, most: int) -> _Numbers:
     """Return the positions of the greatest sums, greatest first; ties in order."""
     if most >= len(sums):
@@ -229,13 +226,6 @@ def _rarity(texts: int, holding: int) -> float:
     """Return the weight of a word that occurs in so many of so many texts."""
     rarity = math.log((texts - holding + 0.5) / (holding + 0.5))
     return rarity if rarity > 0 else _LEAST_RARITY
-
-
-def _totals(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return the number of texts in the index, and their total number of words."""
-    row = connection.execute(_TOTALS).fetchone()
-    texts, words = _numbers_in(row[0])[:2].tolist() if row and row[0] else (0, 0)
-    return texts, words
 
 
 def _numbers_in(blob: bytes) -> _Numbers:

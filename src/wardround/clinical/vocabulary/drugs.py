@@ -224,7 +224,10 @@ def _is_read(allergen: str) -> bool:
 
 def _conflict(drug: str, allergen: str) -> Truth:
     if words_of(allergen) in _others():
-        return _not_a_drug(drug, " ".join(words_of(allergen)))
+        # a food conflicts only where the table has the pair (egg and a fat emulsion)
+        food = " ".join(words_of(allergen))
+        contents = {one for part in ingredients(drug) for one in (part, *drug_classes(part))}
+        return any_of(_VERDICTS[_crossing().get((food, one), "no")] for one in sorted(contents))
     if drug_name(drug) == drug_name(allergen):
         return True
     if not is_known_drug(allergen):
@@ -236,12 +239,6 @@ def _conflict(drug: str, allergen: str) -> Truth:
     if not ingredients(drug).isdisjoint(_sources(allergen)):
         return True
     return any_of(_between(active, allergen) for active in sorted(_actives(drug)))
-
-
-def _not_a_drug(drug: str, allergen: str) -> Truth:
-    """Return whether a food conflicts with a drug: only if the table has the pair (egg and a fat emulsion)."""
-    contents = {one for part in ingredients(drug) for one in (part, *drug_classes(part))}
-    return any_of(_VERDICTS[_crossing().get((allergen, one), "no")] for one in sorted(contents))
 
 
 def _between(ingredient: str, allergen: str) -> Truth:

@@ -181,7 +181,8 @@ def reading_unit(value: float, unit: str | None, concept: Concept | str, charted
     here = [charted_unit for charted_unit in charted if not is_unitless(charted_unit, known)]
     if known is None:
         return here[0] if len({plain_unit(charted_unit) for charted_unit in here}) == 1 else None
-    known = _measured(_charted_as(known, here) or known, here)
+    known = _charted_as(known, here) or known
+    known = known.in_extremes if here else known
     found = _plausible(value, known.units, known, here)
     same = bool(found) and all(_is_same_size(usual.unit, found[0].unit, known) for usual in found)
     return found[0].unit if same else None
@@ -199,11 +200,6 @@ def _charted_as(known: Measurement | None, charted: Sequence[str]) -> Measuremen
     return replace(known, units=(*known.units, *more)) if more else known
 
 
-def _measured(known: Measurement, charted: Sequence[str]) -> Measurement:
-    """Return a measurement as its readings are: in a store's own units whatever was ever measured is plausible."""
-    return known.in_extremes if charted else known
-
-
 def _groups(
     unit: str | None,
     threshold: float,
@@ -212,7 +208,8 @@ def _groups(
     charted: Sequence[str],
 ) -> tuple[tuple[_Reading, ...], ...]:
     everything = (_Reading(low=-np.inf, high=np.inf, threshold=threshold),)
-    measured = None if known is None else _measured(known, charted)
+    # in a store's own units whatever was ever measured is plausible
+    measured = known.in_extremes if known is not None and charted else known
     if unit is not None and threshold_unit is not None:
         return (_in_unit(unit, ((threshold, threshold_unit),), measured),)
     if known is None:
@@ -282,14 +279,11 @@ def _believed(unit: str, known: Measurement | None) -> tuple[float, float]:
         if known is not None
         else None
     )
-    if own is None or known is None or len(known.units) < 2 or not _is_mistakable(own.unit):
+    if own is None or known is None or len(known.units) < 2:
         return -np.inf, np.inf
-    return own.low, own.high
-
-
-def _is_mistakable(unit: str | None) -> bool:
-    read = read_unit(unit or "1")
-    return read is not None and read.dimension in ((), (("temperature", 1),))
+    read = read_unit(own.unit or "1")
+    mistakable = read is not None and read.dimension in ((), (("temperature", 1),))
+    return (own.low, own.high) if mistakable else (-np.inf, np.inf)
 
 
 def _of_bare_reading(

@@ -144,14 +144,15 @@ def _composed(spelt: str) -> Unit | None:
     for suffix in ("feu", "ddu"):
         if spelt.endswith(suffix):
             spelt, extra = spelt.removesuffix(suffix), suffix
-    spelt, tens = _without_tens(spelt)
+    size, tens = 1.0, _TENS.match(spelt)
+    if tens is not None:  # ``10*9/L``, ``10E3/mcL``, ``x10(6)/mcL``; an empty part between two strokes is a number: 1
+        spelt, size = f"/{spelt[tens.end() :]}", 10.0 ** int(tens[1])
     first, *rest = spelt.split("/")
     if first == "m" and rest and rest[0] in _CELLS_PER:
         first = "mil"
     powers: dict[str, int] = {extra: 1} if extra else {}
-    size = tens
     for place, part in enumerate((first, *rest)):
-        found = _part(part)
+        found = (part, 1.0) if part.startswith("log10") else _PARTS.get(part)  # a logarithm is a measure of its own
         if found is None:
             return None
         kind, factor = found
@@ -162,16 +163,3 @@ def _composed(spelt: str) -> Unit | None:
         if kind != "number":
             powers[kind] = powers.get(kind, 0) + power
     return Unit(dimension=tuple(sorted((kind, power) for kind, power in powers.items() if power)), size=size)
-
-
-def _part(word: str) -> tuple[str, float] | None:
-    """Return what a part measures and its size; the logarithm of a quantity is a measure of its own."""
-    return (word, 1.0) if word.startswith("log10") else _PARTS.get(word)
-
-
-def _without_tens(spelt: str) -> tuple[str, float]:
-    """Take ``x10^3`` off the front: ``10*9/L``, ``10E3/mcL``, ``x10(6)/mcL``, ``10(3)mcL``."""
-    match = _TENS.match(spelt)
-    if match is None:
-        return spelt, 1.0
-    return f"/{spelt[match.end() :]}", 10.0 ** int(match[1])  # an empty part between two strokes is a number: 1
