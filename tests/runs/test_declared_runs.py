@@ -9,7 +9,7 @@ from wardround.learning.constructing import Construction, ConstructionSettings
 from wardround.learning.evolve import Evolution
 from wardround.learning.evolving import StreamEvolution
 from wardround.learning.induction import InductionSettings
-from wardround.learning.reliability import Reliability
+from wardround.learning.validation import Reliability
 from wardround.memory.construction import LinkSettings
 from wardround.runs.settings import SECTIONS
 

@@ -10,7 +10,7 @@ import pytest
 
 from runs.score_doubles import scored
 from wardround.core import UserError
-from wardround.learning.gating import _judged, held_out_pairs
+from wardround.learning.validation import _judged, held_out_pairs
 from wardround.tasks.scoring import HeldOutPairs
 
 

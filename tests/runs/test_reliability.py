@@ -12,7 +12,7 @@ import pytest
 from fake_server import Answer, FakeServer, tools
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.learning.reliability import validate
+from wardround.learning.validation import validate
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Provenance, Subject
 from wardround.memory.credit import first_quality

@@ -9,7 +9,7 @@ import pytest
 
 from wardround.core import LeakError
 from wardround.learning.evolving import _batches, _met, _Stream, episode_name
-from wardround.learning.reliability import _Validating
+from wardround.learning.validation import _Validating
 from wardround.memory.learning import EvolutionSettings
 from wardround.runs.settings import EpisodeKey
 
@@ -184,7 +184,7 @@ def settled(quality: str, *scores: tuple[float | None, float | None]) -> tuple[G
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Validating, "_score", lambda self, logs, name, key: sides[name])
         patch.setattr(
-            "wardround.learning.reliability.learn", lambda bank, played, said, rule: learnt.append((played, rule))
+            "wardround.learning.validation.learn", lambda bank, played, said, rule: learnt.append((played, rule))
         )
         one._settle(cast(Any, SimpleNamespace(id="x")), pairs, cast(Any, None))
     return bank, one, learnt

@@ -20,7 +20,7 @@ from wardround.learning import (
     gate_bank,
     stages,
 )
-from wardround.learning.reliability import FOLDER, ROLLOUTS, validate
+from wardround.learning.validation import FOLDER, ROLLOUTS, validate
 from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, import_bank, undo, withdraw
 from wardround.memory.construction import SYNERGIES, LinkSettings
 from wardround.memory.peer import PEERS

@@ -10,7 +10,6 @@ from wardround.learning.evolve import Evolution, evolve, training_changes, train
 from wardround.learning.evolving import StreamEvolution, evolve_stream
 from wardround.learning.export import FORMATS, ExportCounts, export_folder, export_rows, read_rows
 from wardround.learning.forgetting import ForgottenSource, forget_source
-from wardround.learning.gating import gate_bank
 from wardround.learning.peers import build_peer
 from wardround.learning.recipe import DataSettings, RlSettings, SftSettings, TrainingRecipe, read_recipe
 from wardround.learning.rows import (
@@ -25,6 +24,7 @@ from wardround.learning.rows import (
 )
 from wardround.learning.sft import SftResult, fine_tune
 from wardround.learning.tool_use import RunToolUse, ToolUse, ToolUseShift, tool_use, tool_use_shift
+from wardround.learning.validation import gate_bank
 from wardround.learning.weights import BaseWeights, write_model
 
 __all__ = [
