@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from wardround.clinical.codes import load_abbreviations
@@ -42,15 +42,6 @@ _EDGES = object_schema(
         }
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Structure:
-    """Entities and edges of one experience, and what was left out, by reason."""
-
-    entities: tuple[Entity, ...]
-    edges: tuple[RoleEdge, ...] = ()
-    left_out: Mapping[str, int]
 
 
 async def with_structure(asker: Asker, experience: Experience, *, budget: AskingBudget) -> Experience:
