@@ -18,6 +18,7 @@ from wardround.agents import kinds_read
 from wardround.agents.loop import read_text
 from wardround.core import Progress, ProviderError, Reporter, UserError, run_to_end, silent
 from wardround.learning.cases import CaseAsking, CaseReader, check_teaches, is_usable, open_training_run
+from wardround.log import Trajectory
 from wardround.memory import (
     POLARITIES,
     REFLECTED_KINDS,
@@ -170,13 +171,7 @@ class _Reflecting:
         key = works[0].key
         sample = self.cases.sample(key)
         trajectory = self.cases.episodes.trajectory(str(key))
-        summaries = (
-            read_text(turn.reply, turn.finish_reason) for turn in trajectory.turns if turn.purpose == "summarise"
-        )
-        material = replace(
-            self.cases.material(trajectory, sample),
-            summary=next((text for text in reversed([text for text, _ in summaries]) if text), ""),
-        )
+        material = replace(self.cases.material(trajectory, sample), summary=_last_summary(trajectory))
         provenance = replace(self.cases.provenance(sample), episode=str(key))
         for work in works:
             await self._reflect(work, material, provenance, sample)
@@ -224,7 +219,7 @@ class _Reflecting:
             limit = memory_settings.max_tool_items
             return [
                 await extract_tool_advice(asker, material, tool=tool, provenance=provenance, maximum=limit, room=room)
-                for tool in sorted({call.name for message in material.messages for call in message.tool_calls})
+                for tool in _tools_called(material)
             ]
         limit = memory_settings.max_items
         return [await extract_experiences(asker, material, kind=kind, provenance=provenance, maximum=limit, room=room)]
@@ -273,3 +268,13 @@ def walks_a_graph(folder: RunFolder) -> bool:
             "evolve either reflects on episodes or lets a graph learn from a stream: name agents of one kind"
         )
     return all(reads_graph)
+
+
+def _last_summary(trajectory: Trajectory) -> str:
+    """Return the last usable summary (S_final of eq. 7), as its readers saw it."""
+    summaries = (read_text(turn.reply, turn.finish_reason) for turn in trajectory.turns if turn.purpose == "summarise")
+    return next((text for text in reversed([text for text, _ in summaries]) if text), "")
+
+
+def _tools_called(material: Material) -> list[str]:
+    return sorted({call.name for message in material.messages for call in message.tool_calls})

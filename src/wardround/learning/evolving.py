@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -141,7 +141,7 @@ class _Stream:
         self.result.episodes = len(keys)
         if not any(self.bank.learnt_at(str(episode_name(self.folder.provenance, key))) for key in keys):
             self._name_snapshot(self.bank.revision)
-        for batch in (keys[start : start + self._said.together] for start in range(0, len(keys), self._said.together)):
+        for batch in _batches(keys, self._said.together):
             await self._play(batch)
             with LogReader(self.folder.logs) as logs:
                 for key in batch:
@@ -247,6 +247,10 @@ class _Stream:
             return
         await self.constructing.process([[entry]])
         self.bank.set_graph(reason="drawn from", episode=mark)
+
+
+def _batches(keys: Sequence[EpisodeKey], size: int) -> Iterator[Sequence[EpisodeKey]]:
+    return (keys[start : start + size] for start in range(0, len(keys), size))
 
 
 def _met(trajectory: Trajectory) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -109,20 +109,7 @@ class KeyVectors:
     def upto(self, last: int) -> Vectors:
         """Return the vectors of the keys up to a number. Raises UserError if an experience has lost its key."""
         if last > self._known:
-            # Read the matrix up to a number; what was read alone is not needed any more
-            if last > len(self._room):
-                room = np.zeros((max(64, 5 * last // 4), self.dimensions), np.float32)
-                if self._known:
-                    room[: self._known] = self._room[: self._known]
-                self._room = room
-            is_present = np.zeros(last - self._known, bool)
-            for places, vectors in self._vectors("> ? AND number <= ?", self._known, last):
-                self._room[places] = vectors
-                is_present[np.array(places) - self._known] = True
-                self._longest_square = max(self._longest_square, float(np.vecdot(vectors, vectors).max()))
-            self._check_none_lost((np.flatnonzero(~is_present) + self._known + 1).tolist())
-            self._known = last
-            self._some.clear()
+            self._read(last)
         return self._room[:last]
 
     def some(self, places: Sequence[int]) -> Vectors:
@@ -149,6 +136,22 @@ class KeyVectors:
         if noted is None:
             self.upto(last)
         return float(np.sqrt(self._longest_square)) if noted is None else float(noted)
+
+    def _read(self, last: int) -> None:
+        """Read the matrix up to a number; what was read alone is not needed any more."""
+        if last > len(self._room):
+            room = np.zeros((max(64, 5 * last // 4), self.dimensions), np.float32)
+            if self._known:
+                room[: self._known] = self._room[: self._known]
+            self._room = room
+        is_present = np.zeros(last - self._known, bool)
+        for places, vectors in self._vectors("> ? AND number <= ?", self._known, last):
+            self._room[places] = vectors
+            is_present[np.array(places) - self._known] = True
+            self._longest_square = max(self._longest_square, float(np.vecdot(vectors, vectors).max()))
+        self._check_none_lost((np.flatnonzero(~is_present) + self._known + 1).tolist())
+        self._known = last
+        self._some.clear()
 
     def _vectors(self, which: str, *values: Any) -> Iterator[tuple[list[int], Vectors]]:
         """Read the keys of some numbers: their places and vectors, many at once."""
