@@ -16,10 +16,10 @@ from wardround.agents.stays.batch import StepsTable
 from wardround.cli.parser import Command, add_action, moment
 from wardround.cli.terminal import add_json_option, print_json
 from wardround.clinical.bundles import ActionType, bundle_text, bundles_of, carried_by, step_targets
-from wardround.clinical.bundles.files import END_OF_TIME, BundlesReport, write_bundles
+from wardround.clinical.bundles.files import END_OF_TIME, write_bundles
 from wardround.core import Progress, TerminalProgress, UserError, printable
 from wardround.exports.aces import write_aces_labels
-from wardround.exports.meds import ExportReport, ExportSettings, export_meds
+from wardround.exports.meds import ExportSettings, export_meds
 from wardround.exports.parquet import write_chart_tables, write_store_tables
 from wardround.log import LogReader, Trajectory, atif_documents, conversations, episode_line, spans_document
 from wardround.records import Store
@@ -149,7 +149,18 @@ def _data(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(report)
         return
-    _print_data(report)
+    counts = report.counts
+    print(f"{report.subjects:,} subjects, {counts.events:,} events, {report.codes:,} codes: {report.folder}")
+    by_split = ", ".join(f"{name} {count:,}" for name, count in report.splits.items())
+    print(f"{report.files:,} data files" + (f"; subjects by split: {by_split}" if by_split else ""))
+    if report.without_split:
+        print(f"{report.without_split:,} subjects are in no split: they lie in data/no_split")
+    if counts.later:
+        print(f"{counts.later:,} events tell a row again, with cells that were filled in later (column revision)")
+    if counts.masked_births:
+        print(f"{counts.masked_births:,} dates of birth left out: the source sets them back to hide a great age")
+    if counts.never_visible:
+        print(f"{counts.never_visible:,} rows left out: no time is known at which they became known")
     for assumption in store.manifest.get("assumptions", ()):
         print(assumption)
     if arguments.time == "event":
@@ -213,21 +224,6 @@ def _aces(arguments: argparse.Namespace) -> None:
         return
     print(fill(found.text, 100))
     print(f"labels: {found.file}")
-
-
-def _print_data(report: ExportReport) -> None:
-    counts = report.counts
-    print(f"{report.subjects:,} subjects, {counts.events:,} events, {report.codes:,} codes: {report.folder}")
-    splits = ", ".join(f"{name} {count:,}" for name, count in report.splits.items())
-    print(f"{report.files:,} data files" + (f"; subjects by split: {splits}" if splits else ""))
-    if report.without_split:
-        print(f"{report.without_split:,} subjects are in no split: they lie in data/no_split")
-    if counts.later:
-        print(f"{counts.later:,} events tell a row again, with cells that were filled in later (column revision)")
-    if counts.masked_births:
-        print(f"{counts.masked_births:,} dates of birth left out: the source sets them back to hide a great age")
-    if counts.never_visible:
-        print(f"{counts.never_visible:,} rows left out: no time is known at which they became known")
 
 
 # ``wardround export trajectories|conversations|atif|spans|inspect``: a run's episodes in formats of other programs.
@@ -368,10 +364,6 @@ def _write_bundles(store: Store, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(report)
         return
-    _print_report(report)
-
-
-def _print_report(report: BundlesReport) -> None:
     print(f"{report.subjects:,} subjects, {report.bundles:,} bundles, {report.events:,} events: {report.folder}")
     print("events: " + ", ".join(f"{name} {count:,}" for name, count in report.kinds.most_common()))
     for name in ActionType:

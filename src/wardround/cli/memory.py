@@ -12,7 +12,6 @@ from wardround.cli.parser import Command, add_action
 from wardround.cli.terminal import add_json_option, print_json, print_rows
 from wardround.core import TerminalProgress, UserError
 from wardround.learning import (
-    Construction,
     ConstructionSettings,
     build_peer,
     construct,
@@ -55,7 +54,8 @@ def gate_file(arguments: argparse.Namespace) -> int:
         ("task", "gate", "difference", "95 % interval", "p of harm", "p of benefit", "patients", "episodes"),
         [
             (
-                *(task, one["state"], f"{one['difference']:+.3f}", _interval(one["low"], one["high"])),
+                *(task, one["state"], f"{one['difference']:+.3f}"),
+                "" if None in (one["low"], one["high"]) else f"{one['low']:+.3f} to {one['high']:+.3f}",
                 *(f"{one['p_harm']:.4f}", f"{one['p_benefit']:.4f}", str(one["subjects"]), str(one["episodes"])),
             )
             for task, one in record.verdicts.items()
@@ -70,10 +70,6 @@ def gate_file(arguments: argparse.Namespace) -> int:
         "--set memory.bank_revision=gated pins it"
     )
     return 0 if any(verdict["state"] == "open" for verdict in record.verdicts.values()) else 1
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
 
 
 # ``wardround memory validate``: how reliable new experiences are, and the cost of measuring it.
@@ -117,9 +113,18 @@ def build(arguments: argparse.Namespace) -> int:
         else:
             found = build_peer(folder, bank, arguments.peer, settings, report=progress)
         progress.close()
-        _print_cases(found)
+        drawn = ", ".join(f"{number:,} {kind}s" for kind, number in sorted(found.drawn.items())) or "nothing"
+        print(f"{found.cases:,} samples, {found.attempts:,} attempts, {found.successes:,} successes: {drawn}")
+        if found.unfinished:
+            print(f"{found.unfinished:,} samples were left out: not all of their attempts are finished")
         if arguments.peer is None:
-            _print_graph(found)
+            added, same = f"{found.added:,} added", f"{found.duplicates:,} said what another says"
+            print(f"{added}, {same}; {found.naming_answers:,} name an answer")
+            edges = ", ".join(f"{number:,} {relation}" for relation, number in sorted(found.edges.items())) or "no"
+            print(f"{found.linked:,} linked: {edges} edges, {found.aliases:,} aliases")
+            print(
+                f"{found.graph_calls:,} model calls for the graph, at most {found.most_graph_calls} for one experience"
+            )
         else:
             done = ", ".join(f"{number:,} {what}" for what, number in sorted(found.notes.items())) or "nothing new"
             print(f"notes: {done}; {found.naming_answers:,} name an answer")
@@ -132,22 +137,6 @@ def build(arguments: argparse.Namespace) -> int:
         report = checked(folder, bank)
     print_contamination(report)
     return 0 if report.clean and not found.failed else 1
-
-
-def _print_cases(found: Construction) -> None:
-    drawn = ", ".join(f"{number:,} {kind}s" for kind, number in sorted(found.drawn.items())) or "nothing"
-    print(f"{found.cases:,} samples, {found.attempts:,} attempts, {found.successes:,} successes: {drawn}")
-    if found.unfinished:
-        print(f"{found.unfinished:,} samples were left out: not all of their attempts are finished")
-
-
-def _print_graph(found: Construction) -> None:
-    print(
-        f"{found.added:,} added, {found.duplicates:,} said what another says; {found.naming_answers:,} name an answer"
-    )
-    edges = ", ".join(f"{number:,} {relation}" for relation, number in sorted(found.edges.items())) or "no"
-    print(f"{found.linked:,} linked: {edges} edges, {found.aliases:,} aliases")
-    print(f"{found.graph_calls:,} model calls for the graph, at most {found.most_graph_calls} for one experience")
 
 
 # ``wardround memory``: read a bank of experiences, and remove what it learnt.

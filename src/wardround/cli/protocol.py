@@ -11,7 +11,6 @@ from wardround.cli.parser import Command
 from wardround.cli.terminal import add_json_option, print_json, print_rows
 from wardround.clinical.protocols import (
     GlobalProtocol,
-    ProtocolDiff,
     ProtocolRule,
     RuleIndex,
     check_examples,
@@ -30,7 +29,6 @@ from wardround.learning.induction import (
     CALLS,
     INDUCTION,
     InductionSettings,
-    Reflection,
     ReflectionSettings,
     induce_protocol,
     reflect_by_model,
@@ -41,7 +39,7 @@ from wardround.reports.safety import safety_counts, safety_curves
 from wardround.runs import RunFolder
 from wardround.runs.store_lint import RuleInStore, faults_in_store, lint_in_store
 from wardround.tasks.benchmarks import Benchmark
-from wardround.tasks.scoring import PlantedKey, SafetyCounts, SafetyPoint
+from wardround.tasks.scoring import PlantedKey, SafetyPoint
 
 # ``wardround protocol induce``: rules from training stays, by counts or by a model.
 
@@ -110,17 +108,13 @@ def _induced_by_model(arguments: argparse.Namespace, base: GlobalProtocol | None
     folder, progress = RunFolder.open(arguments.run), TerminalProgress()
     found = reflect_by_model(folder, settings, base=base, report=progress)
     progress.close()
-    _print_reflection(found)
-    for stage in stages(folder, INDUCTION):
-        print(f"{stage.purpose}: {stage.calls:,} calls, {stage.usage.input_tokens:,} tokens in")
-    return found.protocol
-
-
-def _print_reflection(found: Reflection) -> None:
     print(f"{found.missed:,} decisions were missed; {found.reflected:,} were asked about in {found.calls:,} calls")
     print(f"{found.covered:,} were predicted by earlier rules; {found.same:,} rules repeated another one")
     for reason, number in found.refused.most_common():
         print(f"{number:,} refused: {reason}")
+    for stage in stages(folder, INDUCTION):
+        print(f"{stage.purpose}: {stage.calls:,} calls, {stage.usage.input_tokens:,} tokens in")
+    return found.protocol
 
 
 # ``wardround protocol``: check, read, merge and compare files of clinical rules.
@@ -279,12 +273,7 @@ def _diff(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
     found = diff_protocols(protocol, read_protocol(arguments.other))
     if arguments.json:
         print_json(found)
-    else:
-        _print_diff(found)
-    return 0 if found.is_empty else 1
-
-
-def _print_diff(found: ProtocolDiff) -> None:
+        return 0 if found.is_empty else 1
     for name in found.removed:
         print(f"- {name}")
     for name in found.added:
@@ -294,6 +283,7 @@ def _print_diff(found: ProtocolDiff) -> None:
             print(f"~ {name} {field}: {before} -> {after}")
     if found.is_empty:
         print("they are equal")
+    return 0 if found.is_empty else 1
 
 
 def _merge(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
@@ -335,7 +325,12 @@ def _meter(arguments: argparse.Namespace) -> int:
         return 0
     header = ("agent · model", "steps", "predicted", "forbidden", "share", "flips", "planted", "corrected", "engaged")
     followed = ("prediction followed at once", "rule held", "state followed at once")
-    print_rows((*header, *followed), [_meter_row(name, one) for name, one in counted.items()])
+    rows = []
+    for name, one in counted.items():
+        share = "–" if one.red_flag_rate is None else f"{one.red_flag_rate:.4f}"
+        turned = (one.flips, one.planted, one.corrected, one.engaged, one.at_once, one.held, one.let_go)
+        rows.append((name, str(one.steps), str(one.predicted), str(one.red_flags), share, *map(str, turned)))
+    print_rows((*header, *followed), rows)
     return 0
 
 
@@ -352,13 +347,6 @@ def _curves(curves: Mapping[str, Sequence[SafetyPoint]], *, as_json: bool) -> in
             rows.append((name, point.looks, tau, *shares, str(point.predicted), str(point.red_flags)))
     print_rows(header, rows)
     return 0
-
-
-def _meter_row(name: str, one: SafetyCounts) -> tuple[str, ...]:
-    share = "–" if one.red_flag_rate is None else f"{one.red_flag_rate:.4f}"
-    figures = (one.steps, one.predicted, one.red_flags)
-    turned = (one.flips, one.planted, one.corrected, one.engaged, one.at_once, one.held, one.let_go)
-    return (name, *map(str, figures), share, *map(str, turned))
 
 
 _ACTIONS: Mapping[str, Callable[[GlobalProtocol, argparse.Namespace], int]] = {

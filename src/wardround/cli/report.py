@@ -145,7 +145,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.share_safe is not None:
         must_be_new(arguments.share_safe)
     others = [RunFolder.open(path) for path in arguments.beside]
-    _note_other_plugins((folder, *others))
+    plugins = (path for one in (folder, *others) for path in changed_plugins(one.manifest.get("plugins", ())))
+    for path in dict.fromkeys(plugins):  # its scorers may score differently now
+        print(f"wardround: note: {path} has changed since the run; scored with the present file", file=sys.stderr)
     summary, page = report_run(
         folder,
         others,
@@ -200,14 +202,6 @@ def _write_figures(folder: RunFolder, summary: RunSummary, others: Sequence[RunF
         return
     figures = run_figures(summary, run_points(folder, scores, others))
     write_figures(figures | prediction_figures(folder.path, partial(open_benchmark, folder)), target)
-
-
-def _note_other_plugins(folders: Sequence[RunFolder]) -> None:
-    """Warn if a plug-in has changed since the run: its scorers may score differently now."""
-    for path in dict.fromkeys(
-        path for folder in folders for path in changed_plugins(folder.manifest.get("plugins", ()))
-    ):
-        print(f"wardround: note: {path} has changed since the run; scored with the present file", file=sys.stderr)
 
 
 def _which_pages(arguments: argparse.Namespace) -> Pages:

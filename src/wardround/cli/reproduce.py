@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 
 from wardround.cli.parser import Command
 from wardround.cli.run import add_run_options, asked_settings, check_workers, play
@@ -66,11 +65,18 @@ def run(arguments: argparse.Namespace) -> int:
     if without:
         names = ", ".join(without)
         print(f"left out, because they need --bank or memory.banks (memory build, evolve): {names}", file=sys.stderr)
+
+    def noted_play(folder: RunFolder) -> bool:
+        for line in notes_on(folder):
+            print(f"wardround: note: {line}", file=sys.stderr)
+        counts = play(folder, arguments)
+        return counts.done == counts.total
+
     found = reproduce_exhibit(
         exhibit.name,
         asked,
         arguments.out,
-        play=partial(_noted_play, arguments=arguments),
+        play=noted_play,
         published_model=arguments.published_model,
     )
     if arguments.json:
@@ -82,14 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"\n{found.methods.read_text(encoding='utf-8')}")
         print(f"methods: {found.methods.resolve()}")
     return 0
-
-
-def _noted_play(folder: RunFolder, *, arguments: argparse.Namespace) -> bool:
-    """Run one run of the sweep, after printing its notes."""
-    for line in notes_on(folder):
-        print(f"wardround: note: {line}", file=sys.stderr)
-    counts = play(folder, arguments)
-    return counts.done == counts.total
 
 
 def _print(exhibit: Exhibit, rows: Sequence[MergedRow], model: str) -> None:

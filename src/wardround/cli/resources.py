@@ -216,27 +216,25 @@ def run_imaging(arguments: argparse.Namespace) -> int:
 
 
 def _list(store: ModelStore, *, as_json: bool) -> int:
-    rows = [_row(store, name) for name in known_models()]
+    rows = []
+    for name in known_models():
+        known, here = find_known(name), store.find(name)
+        rows.append(
+            {
+                "model": name,
+                "for": known.kind,
+                "state": "endpoint" if known.kind == "grounding" else "missing" if here is None else "here",
+                "trained on": ", ".join(known.seen),
+                "terms": known.licence,
+                "published": known.address,
+            }
+        )
     if as_json:
         print_json(rows)
     else:
         print_rows(tuple(rows[0]), [tuple(row.values()) for row in rows])
         print(f"folder: {store.root}; runs take it as --set images.models={store.root}")
     return 0
-
-
-def _row(store: ModelStore, name: str) -> dict[str, str]:
-    known, here = find_known(name), store.find(name)
-    state = "endpoint" if known.kind == "grounding" else "missing" if here is None else "here"
-    seen = ", ".join(known.seen)
-    return {
-        "model": name,
-        "for": known.kind,
-        "state": state,
-        "trained on": seen,
-        "terms": known.licence,
-        "published": known.address,
-    }
 
 
 def _add(store: ModelStore, arguments: argparse.Namespace) -> int:

@@ -65,14 +65,14 @@ INTERRUPTED, TERMINATED = 130, 143
 @contextmanager
 def printable_output() -> Iterator[None]:
     """Everything that is printed goes through :func:`wardround.core.printable`, a bug's traceback too."""
-    before, sys.excepthook = sys.excepthook, _show_bug
+
+    def show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        sys.stderr.write(printable("".join(traceback.format_exception(kind, error, trace))))
+
+    before, sys.excepthook = sys.excepthook, show_bug
     with redirect_stdout(printing(sys.stdout)), redirect_stderr(printing(sys.stderr)):
         yield
     sys.excepthook = before  # not restored after a bug: the interpreter prints its traceback after this
-
-
-def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    sys.stderr.write(printable("".join(traceback.format_exception(kind, error, trace))))
 
 
 @contextmanager

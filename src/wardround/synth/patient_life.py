@@ -199,12 +199,6 @@ def _sent_home(writer: SubjectWriter, condition: Condition, moment: int, modules
     return end
 
 
-def _gap(dice: Dice) -> int:
-    """Days to the next visit: one in seven comes back within a month."""
-    days = dice.between(3, 30) if dice.chance(0.15) else dice.waiting(330) + 14
-    return int(days * DAY)
-
-
 def _died_after(dice: Dice, stay: Encounter, present: set[str]) -> int | None:
     """Moment of a death after discharge, or None."""
     risk = 0.015 + 0.1 * max(0.0, (stay.age - 60) / 40) ** 2 + 0.04 * (stay.principal.severity > 1.3)
@@ -219,7 +213,7 @@ def _visits(writer: SubjectWriter, modules: Modules, life: _Life) -> int:
     rarer = rarer_dice(writer.seed, subject.index) if modules.rarer else None
     moment, stays, end = subject.first_visit, 0, subject.first_visit
     for number in range(_MOST_VISITS):
-        moment += int(_arrival_hour(dice) * HOUR)
+        moment += int(dice.normal(14.5, 4.6) % 24 * HOUR)  # most arrive between late morning and evening
         condition = choose_reason(dice, catalog, subject, moment, life.past)
         soon: int | None = None
         if dice.chance(condition.get("home", 0.0) * 0.85) and (number or dice.chance(0.4)):
@@ -250,7 +244,8 @@ def _visits(writer: SubjectWriter, modules: Modules, life: _Life) -> int:
             life.died = stay.death or _died_after(dice, stay, present)
             if stay.death is not None:
                 break
-        gap = _gap(dice)
+        days = dice.between(3, 30) if dice.chance(0.15) else dice.waiting(330) + 14
+        gap = int(days * DAY)
         moment = end + (gap if soon is None else soon)
         moment -= moment % DAY
         dead = life.died is not None and moment > life.died - 2 * DAY
@@ -287,8 +282,3 @@ def write_subject(lines: TableLines, seed: int, index: int, catalog: Catalog, mo
     for stay, results in life.stays if modules.decoys else ():
         write_decoys(aside, stay, results)
     write_patient(writer, life.died)
-
-
-def _arrival_hour(dice: Dice) -> float:
-    """Hour of the day of an arrival: most come between late morning and evening."""
-    return dice.normal(14.5, 4.6) % 24

@@ -402,7 +402,10 @@ def plant_traps(hospital: Path, folder: Path) -> Path:
     changed = {
         **_trapped_deaths(source),
         **_trapped_drug_orders(source),
-        "inputevents": [_final_rate(row) for row in source.rows("inputevents")],
+        "inputevents": [  # the rate as it came out, not as it was set
+            row | {"rate": f"{float(row['rate']) * 1.31:.3f}"} if row["rate"] else row
+            for row in source.rows("inputevents")
+        ],
         "hcpcsevents": _early_services(source),
     }
     for path in sorted(hospital.glob("*/*.csv*")):
@@ -459,11 +462,6 @@ def _trapped_drug_orders(source: HospitalTables) -> Mapping[str, list[Row]]:
         row | {"stoptime": stops.get(row["pharmacy_id"], row["stoptime"])} for row in source.rows("prescriptions")
     ]
     return {"pharmacy": pharmacy, "prescriptions": prescriptions}
-
-
-def _final_rate(row: Row) -> Row:
-    """Write down the rate as it came out, not as it was set."""
-    return row | {"rate": f"{float(row['rate']) * 1.31:.3f}"} if row["rate"] else row
 
 
 def _early_services(source: HospitalTables) -> list[Row]:

@@ -174,13 +174,11 @@ def read_body(kind: type[Body], body: bytes) -> Body:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise MalformedRequest("; ".join(_said(error))) from None
-
-
-def _said(error: ValidationError) -> Iterator[str]:
-    for one in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
-        where = ".".join(map(str, one["loc"]))
-        yield f"{where}: {one['msg']}" if where else one["msg"]
+        wrong = [
+            (".".join(map(str, one["loc"])), one["msg"])
+            for one in error.errors(include_url=False, include_context=False, include_input=False)[:5]
+        ]
+        raise MalformedRequest("; ".join(f"{where}: {what}" if where else what for where, what in wrong)) from None
 
 
 def _names_of(resource: Mapping[str, Any]) -> Iterator[str]:
@@ -188,13 +186,10 @@ def _names_of(resource: Mapping[str, Any]) -> Iterator[str]:
         concept = resource.get(element)
         if isinstance(concept, dict):
             inner = concept.get("concept")
-            yield from _words_of(inner if isinstance(inner, dict) else concept)
-
-
-def _words_of(concept: Mapping[str, Any]) -> Iterator[str]:
-    codings: Sequence[Any] = concept.get("coding") or ()
-    texts = [concept.get("text"), *(coding.get("display") for coding in codings if isinstance(coding, dict))]
-    yield from (one for one in texts if isinstance(one, str) and one)
+            concept = inner if isinstance(inner, dict) else concept
+            codings: Sequence[Any] = concept.get("coding") or ()
+            texts = [concept.get("text"), *(coding.get("display") for coding in codings if isinstance(coding, dict))]
+            yield from (one for one in texts if isinstance(one, str) and one)
 
 
 # The services.

@@ -134,20 +134,17 @@ class ClientKeys:
         if (name, algorithm) not in self._keys or self._age() >= KEPT_SECONDS:
             async with self._lock:
                 if self._age() >= ASK_AGAIN_SECONDS:
-                    await self._read_again()
+                    try:
+                        self._keys = keys_of(await self._read(), self._algorithms)
+                    except (UserError, OSError, ValueError, httpx2.HTTPError, TimeoutError):
+                        self._keys = {}
+                    self._tried = self._clock()
         return self._keys.get((name, algorithm))
 
     @property
     def are_there(self) -> bool:
         """Whether any key could be read."""
         return bool(self._keys)
-
-    async def _read_again(self) -> None:
-        try:
-            self._keys = keys_of(await self._read(), self._algorithms)
-        except (UserError, OSError, ValueError, httpx2.HTTPError, TimeoutError):
-            self._keys = {}
-        self._tried = self._clock()
 
     def _age(self) -> float:
         return float("inf") if self._tried is None else self._clock() - self._tried
@@ -285,7 +282,9 @@ class SeenTokens:
         if path is not None:
             self._ends = sorted((until, key) for until, key in _kept(path) if until >= clock())
             self._names = {key for _, key in self._ends}
-            self._write_whole(path)
+            path.unlink(missing_ok=True)  # written anew, without those that are over
+            self._lines = PrivateLines(path)
+            self._lines.write(_line(until, key) for until, key in self._ends)
 
     def take(self, issuer: str, name: str, until: float) -> None:
         """Record a JWT by its issuer and ``jti``. RefusedCall: it was used before, or there are too many."""
@@ -300,12 +299,6 @@ class SeenTokens:
         heapq.heappush(self._ends, (until, key))
         if self._lines is not None:
             self._lines.write([_line(until, key)])
-
-    def _write_whole(self, path: Path) -> None:
-        """Replace the file's content."""
-        path.unlink(missing_ok=True)
-        self._lines = PrivateLines(path)
-        self._lines.write(_line(until, key) for until, key in self._ends)
 
 
 def _line(until: float, key: bytes) -> Mapping[str, Any]:

@@ -64,7 +64,12 @@ def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping
     left = _asked(entries, asked, "left", keys[0])
     right = _asked(entries, asked, "right", next((key for key in keys if key != left), keys[0]))
     chosen = tuple(dict.fromkeys((left, right)))
-    sides = [_side(runs, key, *entries[key]) for key in chosen]
+    sides = []
+    for key in chosen:
+        one, score = entries[key]
+        trajectory = runs[one - 1].trajectory(score.episode)
+        name, read = runs[one - 1].name, rows_read(trajectory)
+        sides.append(EpisodeSide(number=one, key=key, run=name, score=score, trajectory=trajectory, read=read))
     both = frozenset.intersection(*(side.read for side in sides))
     return {
         "run": runs[number - 1],
@@ -89,14 +94,6 @@ def _asked(entries: Mapping[str, Any], asked: Mapping[str, str], side: str, usua
     if key not in entries:
         raise NotFound(f"no episode {key!r} on this sample")
     return key
-
-
-def _side(runs: Sequence[ViewedRun], key: str, number: int, score: EpisodeScore) -> EpisodeSide:
-    run = runs[number - 1]
-    trajectory = run.trajectory(score.episode)
-    return EpisodeSide(
-        number=number, key=key, run=run.name, score=score, trajectory=trajectory, read=rows_read(trajectory)
-    )
 
 
 def _calls(trajectory: Trajectory) -> list[tuple[str, ...]]:

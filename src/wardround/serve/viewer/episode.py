@@ -84,7 +84,7 @@ def draw_episode(turns: Sequence[Turn], window: int) -> DrawnEpisode | None:
     """Lay out the calls of an episode; None without calls. ``window``: tokens available for prompt and reply."""
     if not turns:
         return None
-    counted = [_tokens(turn) for turn in turns]
+    counted = [turn.usage.input_tokens + turn.usage.output_tokens if _is_counted(turn) else 0 for turn in turns]
     highest = max(window, *counted) or 1
     purposes = list(dict.fromkeys(turn.purpose for turn in turns))
     step = (EPISODE_WIDTH - LABEL) / len(turns)
@@ -122,10 +122,6 @@ def draw_episode(turns: Sequence[Turn], window: int) -> DrawnEpisode | None:
 
 def _is_counted(turn: Turn) -> bool:
     return not {"input_tokens", "output_tokens"} & set(turn.unreported)
-
-
-def _tokens(turn: Turn) -> int:
-    return turn.usage.input_tokens + turn.usage.output_tokens if _is_counted(turn) else 0
 
 
 def _height(tokens: int, highest: int) -> float:
@@ -356,7 +352,12 @@ def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
         raise NotFound(f"the episode has {pages} pages of steps, not {number}")
     steps = every[(number - 1) * STEPS : number * STEPS]
     stem = episode_stem(page)
-    hours, missing = _hours(run, sample)
+    hours: Sequence[StayHour] = ()
+    missing = None
+    try:
+        hours = stay_hours(run.store, sample)
+    except UserError as error:  # without a store the rest of the page stays as it is
+        missing = str(error)
     until = parse_time(steps[-1].hour) + _HOUR
     return {
         "result": score,
@@ -407,10 +408,3 @@ def _fewer(drawing: AsOfTimeline) -> AsOfTimeline:
         for section in drawing.charts
     ]
     return replace(drawing, charts=tuple(section for section in charts if section.groups), spans=())
-
-
-def _hours(run: ViewedRun, sample: Sample) -> tuple[Sequence[StayHour], str | None]:
-    try:
-        return stay_hours(run.store, sample), None
-    except UserError as error:  # without a store the rest of the page stays as it is
-        return (), str(error)

@@ -194,7 +194,9 @@ class ViewerPages:
         self, number: int, query: SampleQuery, found: ListedSamples, *, following: str | None = None
     ) -> str:
         """Return a page of episodes. ``following``: the file of the next page, in an export."""
-        run = self.run(number)
+        run, is_static = self.run(number), following is not None
+        if following is None and found.after is not None:
+            following = "samples.html?" + urlencode({**query.filters, "sort": query.order, "after": found.after})
         return self._render(
             "samples.html.jinja",
             run=run,
@@ -205,8 +207,8 @@ class ViewerPages:
             page=episode_page,
             contender=contender,
             sample_page=sample_page,
-            is_static=following is not None,
-            following=following if following is not None else _following(query, found),
+            is_static=is_static,
+            following=following,
         )
 
     def episode_page(self, number: int, page: str, *, is_static: bool = False) -> str:
@@ -312,12 +314,6 @@ class ViewerPages:
 
     def _render(self, template: str, **parts: Any) -> str:
         return self._templates.get_template(template).render(parts)
-
-
-def _following(query: SampleQuery, found: ListedSamples) -> str:
-    if found.after is None:
-        return ""
-    return "samples.html?" + urlencode({**query.filters, "sort": query.order, "after": found.after})
 
 
 # The same pages as files: a site that opens from disk, without a server.
