@@ -13,7 +13,7 @@ import pytest
 from log_doubles import play
 from wardround.core import UserError
 from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, Played, PlayedTurn
-from wardround.log.reader import _reply
+from wardround.log.reader import _reply, read_outlines
 
 
 def what_scoring_reads(one: Played) -> dict[str, Any]:
@@ -97,10 +97,10 @@ def test_a_turn_whose_reply_is_gone_is_said_and_not_left_out(tmp_path: Path) -> 
 
 def test_a_reply_that_is_written_otherwise_than_we_do_is_read_too() -> None:
     text = (
-        '{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"text": "b"}], "tool_calls": '
-        '[{"function": {"name": "look", "arguments": {"at": 1}}}, {"id": 7, "function": null}]}'
+        b'{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"text": "b"}], "tool_calls": '
+        b'[{"function": {"name": "look", "arguments": {"at": 1}}}, {"id": 7, "function": null}]}'
     )
-    reply = _reply(text, sha256(text.encode()).digest(), 3)
+    reply = _reply(text, sha256(text).digest(), 3)
     assert reply.content == "ab"
     assert [(call.id, call.name, call.arguments) for call in reply.tool_calls] == [
         ("call_0", "look", '{"at": 1}'),
@@ -110,3 +110,34 @@ def test_a_reply_that_is_written_otherwise_than_we_do_is_read_too() -> None:
         _reply(text, sha256(b"another").digest(), 3)
     with pytest.raises(UserError, match="turn 3 of an episode has no reply"):
         _reply(None, None, 3)
+
+
+@pytest.mark.parametrize("table", ["turn", "tool", "note"])
+def test_rows_that_a_damaged_page_hides_from_a_range_are_missed(tmp_path: Path, table: str) -> None:
+    """An index finds each row of an episode; a range of episodes ends where a key in its midst reads too great."""
+    path = tmp_path / f"w{LOG_SUFFIX}"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("a", {})
+        play(recorder, 2)
+        recorder.note("a", {})
+        recorder.finish({})
+    with LogReader(path) as reader:
+        (entry,) = reader.episodes()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"DELETE FROM {table}")
+            connection.commit()
+        ((_, bodies),) = reader._connections
+        with pytest.raises(UserError, match="rows of the episode a are missing"):
+            list(read_outlines(bodies, [entry]))
+
+
+def test_a_text_that_became_bytes_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / f"w{LOG_SUFFIX}"
+    with EpisodeLog(path) as log:
+        play(log.begin("a", {}), 2)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.create_function("row_seal", -1, lambda *values: 7, deterministic=True)
+        connection.execute("UPDATE body SET text = CAST(text AS BLOB)")
+        connection.commit()
+    with LogReader(path) as reader, pytest.raises(UserError, match="not as it was written"):
+        reader.trajectory("a")

@@ -322,7 +322,26 @@ def must_be_sealed(
     connection: sqlite3.Connection, table: str, columns: Sequence[str], where: str = "", values: Sequence[Any] = ()
 ) -> None:
     """Raise UserError where a row that is about to be read is not as it was written."""
-    broken = _count_broken(connection, table, columns, where, values)
+    _refuse(table, _count_broken(connection, table, columns, where, values))
+
+
+def sealed_rows(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], where: str, values: Sequence[Any] = ()
+) -> list[tuple[Any, ...]]:
+    """Return rows that are as they were written, sorted, their seal behind their columns; no other statement may run.
+
+    A function takes the rows: a cursor fetches them in twice the time, a lock and a call for each value.
+    """
+    rows: list[tuple[Any, ...]] = []
+    connection.create_function("take_row", -1, lambda *row: rows.append(row))
+    taken = f"take_row({', '.join(columns)}, {_COLUMN})"
+    connection.execute(f"SELECT count(*) FROM {table} WHERE {where} AND {taken}", values).fetchone()
+    _refuse(table, sum(crc32(_encode(row[:-1])) != row[-1] for row in rows))
+    rows.sort()
+    return rows
+
+
+def _refuse(table: str, broken: int) -> None:
     if broken:
         raise UserError(f"the file is damaged: {broken:,} rows of its table {table} are not as they were written")
 

@@ -21,6 +21,7 @@ from wardround.core import (
     connect_read_only,
     has_tables,
     must_be_sealed,
+    sealed_rows,
     sealed_tables,
 )
 from wardround.log.rows import TABLE as KEPT_TABLE
@@ -160,6 +161,10 @@ class Bodies:
         """Raise UserError where rows of a table that are about to be read are not as they were written."""
         must_be_sealed(self.connection, table, self._sealed[table], where, values)
 
+    def sealed_rows(self, table: str, where: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return rows with all columns and their seal, sorted by them. UserError: one is not as it was written."""
+        return sealed_rows(self.connection, table, self._sealed[table], where, values)
+
     def text(self, digest: bytes | None) -> str | None:
         """Return a text; None for no hash. UserError: it is missing or damaged."""
         if digest is None:
@@ -173,21 +178,17 @@ class Bodies:
             self._decoded[digest] = json.loads(self.text(digest) or "null")
         return self._decoded[digest]
 
-    def must_be_complete(self, where: str, values: Sequence[Any]) -> None:
-        """Raise UserError where a finished episode has other numbers of rows than it was finished with."""
-        query = (
-            f"SELECT key FROM episode WHERE row_counts IS NOT NULL AND row_counts IS NOT {ROW_COUNTS} {where} LIMIT 1"
-        )
-        found = self.connection.execute(query, values).fetchone()
-        if found is not None:
-            raise UserError(f"a log is damaged: rows of the episode {found[0]} are missing")
-
 
 def checked(text: str | None, digest: bytes | None) -> str:
     """Return a text that has its hash. UserError: it has another or is missing, so the log is damaged."""
-    if text is None or sha256(text.encode()).digest() != digest:
+    must_have_hash(text.encode() if isinstance(text, str) else None, digest)
+    return text or ""
+
+
+def must_have_hash(text: bytes | None, digest: bytes | None) -> None:
+    """Raise UserError where a text in UTF-8 has another hash or is missing."""
+    if text is None or sha256(text).digest() != digest:
         raise UserError("a log is damaged: a text in it is not as it was written; `wardround audit files` says which")
-    return text
 
 
 def turn_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Self
 
@@ -63,19 +63,27 @@ def score_run(folder: RunFolder, *, workers: int = 1, report: Reporter = silent)
 
 
 def _score_shares(folder: RunFolder, shares: Sequence[_Share], workers: int) -> Iterator[list[EpisodeScore]]:
-    """Yield the rows of every share. This process takes those that no other has begun, from the end."""
+    """Yield the rows of every share. This process takes those that no other has begun, from the end; it begins while
+    the others start, which takes a second or two."""
     if workers < 2:
         with _Scorer(folder) as scorer:
             yield from map(scorer.score, shares)
         return
-    with ProcessPoolExecutor(workers - 1, starting(_score_there), initializer=_set_up, initargs=(folder,)) as pool:
-        asked = [pool.submit(_score_there, share) for share in shares]
+    with (
+        ProcessPoolExecutor(workers - 1, starting(_score_there), initializer=_set_up, initargs=(folder,)) as pool,
+        ThreadPoolExecutor(1) as aside,
+        _Scorer(folder) as scorer,
+    ):
+        first, *rest = shares
+        started = aside.submit(pool.submit, _score_there, first)
         try:
-            with _Scorer(folder) as scorer:
-                for share, future in zip(reversed(shares), reversed(asked), strict=True):
-                    if not future.cancel():
-                        break
-                    yield scorer.score(share)
+            while rest and not started.done():
+                yield scorer.score(rest.pop())
+            asked = [started.result(), *(pool.submit(_score_there, share) for share in rest)]
+            for share, future in zip(reversed(rest), reversed(asked), strict=False):
+                if not future.cancel():
+                    break
+                yield scorer.score(share)
             yield from (future.result() for future in asked if not future.cancelled())
         finally:
             pool.shutdown(cancel_futures=True)

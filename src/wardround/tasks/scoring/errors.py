@@ -225,9 +225,10 @@ def _share_a_tool(names: Sequence[set[str]], turns: int) -> bool:
 
 def _repetition(trials: Sequence[Sequence[tuple[Call, ...]]]) -> dict[ErrorClass, bool]:
     """Whether any trial repeats itself in one of the three ways."""
+    steady = [calls for calls in trials if _share_a_tool([{one.name for one in turn} for turn in calls], REPEAT_TURNS)]
     return {
-        ErrorClass.TOOL_REPEAT: any(max(_identical_runs(calls), default=0) >= REPEAT_TURNS for calls in trials),
-        ErrorClass.SINGLE_TOOL_LOOP: any(map(_has_single_tool_loop, trials)),
+        ErrorClass.TOOL_REPEAT: any(max(_identical_runs(calls), default=0) >= REPEAT_TURNS for calls in steady),
+        ErrorClass.SINGLE_TOOL_LOOP: any(map(_has_single_tool_loop, steady)),
         ErrorClass.MULTI_TOOL_CYCLE: any(
             len(flat) > CYCLE_CALLS and count_revisits(flat, enough=CYCLE_CALLS + 1) > CYCLE_CALLS
             for flat in ([call for turn in calls for call in turn] for calls in trials)
@@ -272,10 +273,11 @@ def count_revisits(calls: Sequence[Call], *, enough: int | None = None) -> int:
 def _identical_runs(turns: Sequence[tuple[Call, ...]]) -> list[int]:
     """For every call, in how many consecutive turns up to its own the same call was made."""
     lengths: list[int] = []
-    before: dict[Call, int] = {}
+    before: dict[tuple[str, str], int] = {}
     for turn in turns:
-        before = {call: 1 + before.get(call, 0) for call in turn}
-        lengths.extend(before[call] for call in turn)
+        calls = [(call.name, call.parameters) for call in turn]
+        before = {call: 1 + before.get(call, 0) for call in calls}
+        lengths.extend([before[call] for call in calls])
     return lengths
 
 

@@ -140,15 +140,15 @@ def _sampled_p(sums: Floats, permutations: int, seed: int) -> float:
     """The observed pattern counts as one of the patterns, so that p is never 0."""
     needs_chunks = permutations * len(sums) > _CHUNK_CELLS
     draws = (
-        _sign_flips(seed, len(sums), permutations)
+        (1 - 2 * flips for flips in _sign_flips(seed, len(sums), permutations))
         if needs_chunks
         else iter([_few_flips(seed, len(sums), permutations)])
     )
     hits = 0
-    for flips in draws:
+    for signs in draws:
         rows = rows_at_once(len(sums))
-        for start in range(0, len(flips), rows):
-            flipped = (1.0 - 2.0 * flips[start : start + rows]) @ sums
+        for start in range(0, len(signs), rows):
+            flipped = signs[start : start + rows].astype(float) @ sums
             hits += int(np.count_nonzero(_at_least(np.abs(flipped), sums)))
     return (hits + 1) / (permutations + 1)
 
@@ -162,12 +162,12 @@ def _sign_flips(seed: int, subjects: int, permutations: int) -> Iterator[npt.NDA
 
 @lru_cache(maxsize=8)
 def _few_flips(seed: int, subjects: int, permutations: int) -> npt.NDArray[np.int8]:
-    """Return which patients are flipped in each pattern; tests over equally many patients share the patterns.
+    """Return -1 for the patients that are flipped in each pattern, else 1; tests over as many share the patterns.
 
     A few megabytes each.
     """
     [flips] = _sign_flips(seed, subjects, permutations)
-    return flips
+    return 1 - 2 * flips
 
 
 def _at_least(flipped: Floats, sums: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

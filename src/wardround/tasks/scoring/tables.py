@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from statistics import fmean
 from textwrap import fill
 from typing import Any
@@ -92,10 +93,20 @@ def per_sample(
     scores: Iterable[EpisodeScore], value: Callable[[EpisodeScore], float] = lambda one: one.value
 ) -> dict[str, float]:
     """Return the mean of a value over the epochs of each sample, by sample id, for paired tests."""
-    epochs: dict[str, list[float]] = {}
+    return _epoch_means(_by_sample(scores), value)
+
+
+def _by_sample(scores: Iterable[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
+    epochs: dict[str, list[EpisodeScore]] = {}
     for score in scores:
-        epochs.setdefault(score.sample, []).append(value(score))
-    return {sample: fmean(values) for sample, values in epochs.items()}
+        epochs.setdefault(score.sample, []).append(score)
+    return epochs
+
+
+def _epoch_means(
+    by_sample: Mapping[str, Sequence[EpisodeScore]], value: Callable[[EpisodeScore], float]
+) -> dict[str, float]:
+    return {sample: fsum(map(value, epochs)) / len(epochs) for sample, epochs in by_sample.items()}
 
 
 def pooled_metric(tasks: Iterable[str]) -> str:
@@ -144,11 +155,14 @@ def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
 
 def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> SummaryRow:
     agent, model, task, stratum = key
-    f1 = per_sample(scores)
-    subject_of = {score.sample: score.subject_id for score in scores}
-    subjects = [subject_of[sample] for sample in f1]
-    task_of = {score.sample: score.task for score in scores}
-    tasks = [task_of[sample] for sample in f1]
+    by_sample = _by_sample(scores)
+    f1 = _epoch_means(by_sample, lambda one: one.value)
+    subjects = [epochs[-1].subject_id for epochs in by_sample.values()]
+    tasks = [epochs[-1].task for epochs in by_sample.values()]
+
+    def mean(value: Callable[[EpisodeScore], float]) -> float:
+        return mean_of_task_means(list(_epoch_means(by_sample, value).values()), tasks)
+
     usages = [score.use.usage for score in scores]
     errors = Counter(name for score in scores for name in score.errors)
     calls: Counter[str] = Counter()
@@ -163,9 +177,9 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         subjects=len(set(subjects)),
         episodes=len(scores),
         f1=task_mean_interval(list(f1.values()), tasks, subjects, seed=seed, resamples=resamples),
-        precision=_mean(scores, lambda one: one.score.precision),
-        recall=_mean(scores, lambda one: one.score.recall),
-        reachable_recall=_mean(scores, lambda one: one.winnable_recall),
+        precision=mean(lambda one: one.score.precision),
+        recall=mean(lambda one: one.score.recall),
+        reachable_recall=mean(lambda one: one.winnable_recall),
         turns=fmean(turns for score in scores for turns in score.use.trial_turns or (score.use.turns,)),
         trials=fmean(len(score.use.trial_turns) or 1 for score in scores),
         input_tokens=_mean_known([None if usage is None else usage.input_tokens for usage in usages]),
@@ -208,12 +222,6 @@ def _is_repetition(key: tuple[str, str, str, str], groups: Mapping[tuple[str, st
     if task == ALL:
         return len({name for name, _ in pairs}) == 1
     return len({name for t, name in pairs if t == task}) == 1
-
-
-def _mean(scores: list[EpisodeScore], value: Callable[[EpisodeScore], float]) -> float:
-    task_of = {score.sample: score.task for score in scores}
-    values = per_sample(scores, value)
-    return mean_of_task_means(list(values.values()), [task_of[sample] for sample in values])
 
 
 def _mean_known(values: Sequence[float | None]) -> float | None:
