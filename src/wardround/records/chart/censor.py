@@ -202,7 +202,8 @@ def hand_out(
         if join is not None:
             array = join.source.take(stored.column(stored.schema.get_field_index(join.places)))
         else:
-            array = _ages(layout, stored, as_of)
+            assert layout.spec.age is not None
+            array = age_in_years(layout.spec.age, stored, as_of)
         batch = batch.add_column(place, view.schema.field(place), array)
     rows = np.arange(stored.num_rows)
     kept = {id(mask): pa.array(rows, mask=mask) for mask in hidden.values()}
@@ -212,11 +213,6 @@ def hand_out(
             array = batch.column(place).take(kept[id(mask)])  # a null alone would leave the cell's bytes in memory
             batch = batch.set_column(place, view.schema.field(place), array)
     return batch
-
-
-def _ages(layout: TableLayout, stored: pa.RecordBatch, as_of: datetime) -> Any:
-    assert layout.spec.age is not None
-    return age_in_years(layout.spec.age, stored, as_of)
 
 
 def age_in_years(columns: AgeColumns, stored: pa.RecordBatch, as_of: datetime) -> Any:

@@ -34,7 +34,7 @@ from wardround.records.reading.source_files import (
 from wardround.records.reading.table_reader import Piece, ReadCounts, RowGroup, TableReader
 from wardround.records.rules.language import Column
 from wardround.records.shards.layout import bucket_numbers
-from wardround.records.specs.spec import ARROW_TYPES, OWN_SUBJECT, WRITTEN, Derivation, TableSpec, integers, one_batch
+from wardround.records.specs.spec import ARROW_TYPES, OWN_SUBJECT, WRITTEN, TableSpec, integers, one_batch
 
 PART_BYTES = 32 << 20
 """What one process reads of a table at a time, about; a smaller file is never divided."""
@@ -204,7 +204,9 @@ def _numbered(rows: pa.Table, column: str, subjects: SubjectKeys, path: Path) ->
 
 def _readers(plan: Plan, table: TableSpec) -> list[TableReader]:
     """Return a reader for each file of a table, or of the table that it is derived from."""
-    source, columns, required = table, table.read_columns, _required(table)
+    event = [table.event_time.name] if isinstance(table.event_time, Column) else []
+    required = list(dict.fromkeys([*table.owner_columns, *table.key, *table.required, *event]))
+    source, columns = table, table.read_columns
     if table.name not in plan.files.tables:
         assert table.derive is not None
         source, where = plan.spec.tables[table.derive.source], table.derive.where
@@ -238,13 +240,6 @@ def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> p
     return pa.table({name: present[name] if name in present else empty[name] for name in names})
 
 
-def _required(table: TableSpec) -> list[str]:
-    names = [*table.owner_columns, *table.key, *table.required]
-    if isinstance(table.event_time, Column):
-        names.append(table.event_time.name)
-    return list(dict.fromkeys(names))
-
-
 def _needed(table: TableSpec) -> list[str]:
     names = [table.subject, table.key[0] if len(table.key) == 1 else None]
     return list(dict.fromkeys(name for name in names if name))
@@ -255,17 +250,12 @@ def derived_rows(rows: pa.Table, table: TableSpec) -> pa.Table:
     assert table.derive is not None
     for name, text in table.derive.where.items():
         rows = rows.filter(pc.equal(pc.utf8_trim_whitespace(rows.column(name)), text))
-    written = _written(rows, table.derive)
-    rows = rows.select([name for name in table.columns if name in rows.column_names]).append_column(*written)
+    times = [rows.column(name).cast(ARROW_TYPES["time"]) for name in table.derive.written if name in rows.column_names]
+    written = pc.coalesce(*times, pa.nulls(rows.num_rows, ARROW_TYPES["time"]))
+    rows = rows.select([name for name in table.columns if name in rows.column_names]).append_column(WRITTEN, written)
     for name in _needed(table):
         rows = rows.filter(rows.column(name).is_valid())
     return derive_rows(rows, table.derive)
-
-
-def _written(rows: pa.Table, derivation: Derivation) -> tuple[str, Any]:
-    """Return, as a column, when each source row of a derived table was written."""
-    times = [rows.column(name).cast(ARROW_TYPES["time"]) for name in derivation.written if name in rows.column_names]
-    return WRITTEN, pc.coalesce(*times, pa.nulls(rows.num_rows, ARROW_TYPES["time"]))
 
 
 _PARENTS: dict[tuple[Path, str], tuple[Any, Any]] = {}
@@ -402,7 +392,9 @@ def bucket_rows(folder: Path, bucket: int, columns: Sequence[str] | None = None)
     options = None
     for stream in _streams(folder, bucket):
         if options is None:
-            options = pa.ipc.IpcReadOptions(included_fields=_fields(stream, columns), use_threads=False)
+            names = [] if columns is None else pa.ipc.open_stream(stream).schema.names
+            wanted = None if columns is None else [place for place, name in enumerate(names) if name in columns]
+            options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
         batches.extend(pa.ipc.open_stream(stream, options=options))
     return pa.Table.from_batches(batches) if batches else None
 
@@ -418,10 +410,3 @@ def _streams(folder: Path, bucket: int) -> Iterator[Any]:
         start, stop = np.frombuffer(whole[end:], np.int64)[bucket : bucket + 2]
         if stop > start:
             yield whole[start:stop]
-
-
-def _fields(stream: Any, columns: Sequence[str] | None) -> list[int] | None:
-    if columns is None:
-        return None
-    names = pa.ipc.open_stream(stream).schema.names
-    return [index for index, name in enumerate(names) if name in columns]

@@ -81,60 +81,55 @@ class ShardClocks:
 
     def parent(self, name: str) -> _Parent | None:
         """Return a table that rules refer to, loaded once with only the columns that rules need."""
-        if name not in self._parents:
-            self._parents[name] = self._load_parent(name)
-        return self._parents[name]
-
-    def children(self, part: Among) -> tuple[Any, Times]:
-        """Return the keys that rows of another table refer to, and the smallest or largest time of their rows."""
-        if part not in self._children:
-            self._children[part] = self._extremes(part)
-        return self._children[part]
-
-    def spans(self, name: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
-        """Return subject, start and end of the rows of another table."""
-        if (name, start, end) not in self._spans:
-            self._spans[name, start, end] = self._load_spans(name, start, end)
-        return self._spans[name, start, end]
-
-    def _load_spans(self, name: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
-        table = self.spec.tables[name]
-        needed = {*rule_columns(start), *rule_columns(end), *_subject_column(table), *table.key}
-        batch = self.load(name, tuple(needed))
-        if batch is None:
-            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
-        frame = TableFrame(clocks=self, table=table, batch=batch)
-        return frame.subjects(), evaluate(start, frame), evaluate(end, frame)
-
-    def _extremes(self, part: Among) -> tuple[Any, Times]:
-        table = self.spec.tables[part.table]
-        batch = self.load(part.table, tuple({part.key, *rule_columns(part.rule)}))
-        if batch is None or part.key not in batch.schema.names:
-            return pa.nulls(0), np.empty(0, dtype=np.int64)
-        times = self.evaluate(part.rule, table, batch)
-        named = batch.column(part.key).dictionary_encode()
-        places = integers(named.indices, null=-1)
-        counted = (places >= 0) & (times != NO_TIME)
-        is_least = part.name == "earliest"
-        found = np.full(len(named.dictionary), np.iinfo(np.int64).max if is_least else NO_TIME, dtype=np.int64)
-        (np.minimum if is_least else np.maximum).at(found, places[counted], times[counted])
-        return named.dictionary, np.where(found == np.iinfo(np.int64).max, NO_TIME, found)
-
-    def _load_parent(self, name: str) -> _Parent | None:
+        if name in self._parents:
+            return self._parents[name]
         table = self.spec.tables[name]
         if not self._asked:
             self._asked.update(_asked_of_others(self.spec))
         needed = {table.key[0], *rule_columns(table.available_at), *self._asked[name]}
         if any(part.needs_subject for part in walk(table.available_at)):
-            needed.update(_subject_column(table))
+            needed.add(table.subject_column)
+        batch, found = self.load(name, tuple(needed)), None
+        if batch is not None:
+            available = self.evaluate(table.available_at, table, batch)
+            last = np.where(available == NO_TIME, np.iinfo(np.int64).max, available)
+            order = np.argsort(last, kind="stable")
+            found = _Parent(batch.column(table.key[0]).take(pa.array(order)), order, batch, available)
+        self._parents[name] = found
+        return found
+
+    def children(self, part: Among) -> tuple[Any, Times]:
+        """Return the keys that rows of another table refer to, and the smallest or largest time of their rows."""
+        if part in self._children:
+            return self._children[part]
+        table = self.spec.tables[part.table]
+        batch = self.load(part.table, tuple({part.key, *rule_columns(part.rule)}))
+        found: tuple[Any, Times] = pa.nulls(0), np.empty(0, dtype=np.int64)
+        if batch is not None and part.key in batch.schema.names:
+            times = self.evaluate(part.rule, table, batch)
+            named = batch.column(part.key).dictionary_encode()
+            places = integers(named.indices, null=-1)
+            counted = (places >= 0) & (times != NO_TIME)
+            is_least = part.name == "earliest"
+            most = np.full(len(named.dictionary), np.iinfo(np.int64).max if is_least else NO_TIME, dtype=np.int64)
+            (np.minimum if is_least else np.maximum).at(most, places[counted], times[counted])
+            found = named.dictionary, np.where(most == np.iinfo(np.int64).max, NO_TIME, most)
+        self._children[part] = found
+        return found
+
+    def spans(self, name: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        """Return subject, start and end of the rows of another table."""
+        if (name, start, end) in self._spans:
+            return self._spans[name, start, end]
+        table = self.spec.tables[name]
+        needed = {*rule_columns(start), *rule_columns(end), table.subject_column, *table.key}
         batch = self.load(name, tuple(needed))
-        if batch is None:
-            return None
-        available = self.evaluate(table.available_at, table, batch)
-        last = np.where(available == NO_TIME, np.iinfo(np.int64).max, available)
-        order = np.argsort(last, kind="stable")
-        keys = batch.column(table.key[0]).take(pa.array(order))
-        return _Parent(keys, order, batch, available)
+        found = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+        if batch is not None:
+            frame = TableFrame(clocks=self, table=table, batch=batch)
+            found = frame.subjects(), evaluate(start, frame), evaluate(end, frame)
+        self._spans[name, start, end] = found
+        return found
 
 
 def _asked_of_others(spec: SourceSpec) -> dict[str, set[str]]:
@@ -149,11 +144,6 @@ def _asked_of_others(spec: SourceSpec) -> dict[str, set[str]]:
         elif isinstance(part, LateCell):
             needed[part.table] |= {part.column, *rule_columns(spec.tables[part.table].late[part.column])}
     return needed
-
-
-def _subject_column(table: TableSpec) -> tuple[str, ...]:
-    """Return the column with a row's subject; in tables without one, ingest has added it."""
-    return (table.subject_column,)
 
 
 def rule_columns(rule: Rule) -> set[str]:
@@ -231,11 +221,8 @@ class TableFrame:
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Return which rows have one of ``values`` in a text or int column; ``''`` is an empty cell or a missing
         column. In a text column a value that ends in ``*`` matches every text that begins so."""
-        if (column, values) not in self._held:
-            self._held[column, values] = self._holds(column, values)
-        return self._held[column, values]
-
-    def _holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        if (column, values) in self._held:
+            return self._held[column, values]
         if column not in self.batch.schema.names:
             return np.full(self.num_rows, "" in values, dtype=bool)
         cells = self.batch.column(column)
@@ -246,7 +233,8 @@ class TableFrame:
         found = pc.is_in(cells, pa.array(wanted, cells.type))
         for start in starts:
             found = pc.or_(found, pc.fill_null(pc.starts_with(cells, start), False))
-        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+        self._held[column, values] = np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+        return self._held[column, values]
 
     def subjects(self) -> npt.NDArray[np.int64]:
         """Return the subject of each row."""

@@ -128,7 +128,11 @@ class Finishing:
         counts = ShardCounts()
         stored: dict[str, ShardTable] = {}
         for name in self.spec.tables:
-            table = put(folder, name, self._own_rows(name, rows, clocks, counts))
+            batch = rows.load(name)  # only one table is in memory at a time
+            found = rows.counts(name)
+            counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
+            own = None if batch is None else self._finish_table(self.spec.tables[name], batch, clocks, counts)
+            table = put(folder, name, own)
             if table is not None:
                 stored[name] = table
         subjects = [table.blocks.index.column("subject_id").to_numpy() for table in stored.values()]
@@ -136,13 +140,6 @@ class Finishing:
         _write_index(folder, {name: table.blocks for name, table in stored.items()})
         write_orders(self.orders / f"{shard:05d}.arrow", {name: table.moved for name, table in stored.items()})
         return counts
-
-    def _own_rows(self, name: str, rows: ShardRows, clocks: ShardClocks, counts: ShardCounts) -> FinishedRows | None:
-        """Return a table's rows as stored. Only one table is in memory at a time."""
-        batch = rows.load(name)
-        found = rows.counts(name)
-        counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
-        return None if batch is None else self._finish_table(self.spec.tables[name], batch, clocks, counts)
 
     def _finish_table(
         self, table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks, counts: ShardCounts
@@ -194,7 +191,11 @@ def dated_rows(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> 
 def _dated(frame: TableFrame) -> DatedRows:
     table, batch = frame.table, frame.batch
     times = table_clocks(frame)
-    numbers = _versions(table, batch, times)
+    numbers: dict[str, npt.NDArray[np.int64]] = {}
+    if table.amended is not None:
+        found = version_clocks(table, batch, times[AVAILABLE])
+        times[AVAILABLE], times[UNTIL] = found.available, found.until
+        numbers[VERSION] = found.number
     return DatedRows(times=times, numbers={**_groups(table, batch, times), **numbers})
 
 
@@ -226,16 +227,10 @@ def disclosures(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Tim
     found = [Disclosure(times=times[AVAILABLE], columns=at_once)] if at_once else []
     for rule, names in late_rules(table, batch.schema.names).items():
         columns = [name for name in names if name in present]
-        if columns:
-            found.append(Disclosure(times=_late_clock(rule, names[0], batch, times), columns=columns))
+        if columns:  # a time column that is its own clock has no separate clock column
+            since = _times(batch, rule.name) if isinstance(rule, Column) else times[f"{LATE}{names[0]}"]
+            found.append(Disclosure(times=since, columns=columns))
     return found
-
-
-def _late_clock(rule: Rule, first: str, batch: pa.RecordBatch, times: Mapping[str, Times]) -> Times:
-    """Return since when late cells are known; a time column that is its own clock has no separate clock column."""
-    if not isinstance(rule, Column):
-        return times[f"{LATE}{first}"]
-    return _times(batch, rule.name)
 
 
 def _times(batch: pa.RecordBatch, column: str) -> Times:
@@ -243,15 +238,6 @@ def _times(batch: pa.RecordBatch, column: str) -> Times:
     if column in batch.schema.names:
         return microseconds(batch.column(column))
     return np.full(batch.num_rows, NO_TIME, dtype=np.int64)
-
-
-def _versions(table: TableSpec, batch: pa.RecordBatch, times: dict[str, Times]) -> dict[str, npt.NDArray[np.int64]]:
-    """Add the third clock of rows that may be amended to ``times``; return the version number of each row."""
-    if table.amended is None:
-        return {}
-    found = version_clocks(table, batch, times[AVAILABLE])
-    times[AVAILABLE], times[UNTIL] = found.available, found.until
-    return {VERSION: found.number}
 
 
 def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -49,6 +48,7 @@ from wardround.records.ingest.plan import (
     shard_count,
 )
 from wardround.records.ingest.reuse import (
+    CONFLICTING,
     decide_reuse,
     is_same_release,
     keep_origin,
@@ -76,7 +76,7 @@ from wardround.records.shards.layout import (
     write_manifest,
 )
 from wardround.records.sources.flatten import flat_files, flatten, must_read_offsets, raw_files
-from wardround.records.specs.spec import ARROW_TYPES, DictionarySpec, SourceSpec
+from wardround.records.specs.spec import ARROW_TYPES, SourceSpec
 from wardround.records.specs.spec_file import load_source_spec
 
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
@@ -122,7 +122,10 @@ def ingest(
             if plan.noted(_MANIFEST_NOTE) is None:
                 _make(plan, report)
                 check_unchanged(plan)
-            _finish(plan)
+            for name in RAW_ROWS:  # first: a finished store never contains them, even after a kill
+                _remove(plan.building / name)
+            write_manifest(plan.store, plan.noted(_MANIFEST_NOTE))
+            _remove(plan.building)
     return _report_of(store, plan, started, resumed=resumed)
 
 
@@ -139,29 +142,10 @@ def _planned(spec: SourceSpec, files: SourceFiles, store: Path, settings: Ingest
     return replace(plan, earlier=earlier, why_nothing=why, shards=shards_before)
 
 
-def _finish(plan: Plan) -> None:
-    """Remove the raw rows, then write the manifest: a finished store never contains them, even after a kill."""
-    for name in RAW_ROWS:
-        _remove(plan.building / name)
-    write_manifest(plan.store, plan.noted(_MANIFEST_NOTE))
-    _remove(plan.building)
-
-
 def _remove(folder: Path) -> None:
     """Remove a folder; another process may be removing it too."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)
-
-
-def _flat(plan: Plan, report: Reporter) -> Plan:
-    """Return the plan with tables to read: raw files are made flat, unless this was done before."""
-    if plan.spec.flatten is None:
-        return plan
-    folder = plan.flat_folder
-    if plan.noted("flatten") is None:
-        quarantine = plan.store / "quarantine" / f"{QUARANTINE}.jsonl"
-        plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report))
-    return replace(plan, files=flat_files(plan.spec, plan.files, folder, plan.noted("flatten")))
 
 
 def _make(plan: Plan, report: Reporter) -> None:
@@ -170,8 +154,14 @@ def _make(plan: Plan, report: Reporter) -> None:
         (plan.store / SPEC_FOLDER / name).write_text(text, encoding="utf-8")
     if plan.can_reuse and is_same_release(plan, _tables(plan), report):
         plan.note(_MANIFEST_NOTE, reuse_everything(plan, report))
-    else:
-        _run(_flat(plan, report), report)
+        return
+    if plan.spec.flatten is not None:
+        folder = plan.flat_folder
+        if plan.noted("flatten") is None:
+            quarantine = plan.store / "quarantine" / f"{QUARANTINE}.jsonl"
+            plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report))
+        plan = replace(plan, files=flat_files(plan.spec, plan.files, folder, plan.noted("flatten")))
+    _run(plan, report)
 
 
 def _tables(plan: Plan) -> list[str]:
@@ -209,7 +199,8 @@ def _reuse_or_read(plan: Plan, tables: Sequence[str], reuse: Reuse | None, repor
         reuse_table(plan, name)
     derived = [name for name in tables if plan.spec.tables[name].derive is not None and name not in plan.files.tables]
     read = [name for name in tables if name not in reused]
-    parents = [name for name in tables if any(_parent(plan, other) == name for other in read)]
+    named = {one.table for name in read if (one := plan.spec.tables[name].subject_from) is not None}
+    parents = [name for name in tables if name in named]
     _each(plan, lend_parent, [name for name in parents if name in reused], report)
     _read_tables(plan, [name for name in parents if name in read], report)
     _read_tables(plan, [name for name in read if name not in (*parents, *derived)], report)
@@ -226,11 +217,6 @@ def _read_tables(plan: Plan, names: Sequence[str], report: Reporter) -> None:
     _each(plan, bucket_part, chain.from_iterable(table_parts(there, name) for name in names), report)
     for name in names:
         join_parts(plan, name)
-
-
-def _parent(plan: Plan, name: str) -> str | None:
-    subject_from = plan.spec.tables[name].subject_from
-    return None if subject_from is None else subject_from.table
 
 
 def _each(plan: Plan, work: Callable[..., None], items: Iterable[Any], report: Reporter) -> None:
@@ -289,7 +275,11 @@ def _read_dictionary(plan: Plan, name: str) -> None:
     tables, counts = [], ReadCounts()
     for reader in readers:
         for cells in reader.read():
-            tables.append(_without(cells.table, dictionary))
+            table = cells.table
+            if dictionary.absent:  # entries that mean "no code"
+                key = table.column(dictionary.key[0]).cast(pa.string())
+                table = table.filter(pc.invert(pc.is_in(key, pa.array(dictionary.absent, pa.string()))))
+            tables.append(table)
             if cells.broken:
                 write_quarantine(quarantine, cells.broken)
         counts.add(reader.counts)
@@ -300,14 +290,6 @@ def _read_dictionary(plan: Plan, name: str) -> None:
         stream.write_table(whole)
     note = {"rows": whole.num_rows, "quarantined": counts.quarantined, "quarantine_reasons": counts.reasons}
     plan.note(f"dictionary-{name}", {**note, "sha256": content_hash(path.read_bytes())})
-
-
-def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
-    """Leave out the entries that mean "no code"."""
-    if not dictionary.absent:
-        return table
-    key = table.column(dictionary.key[0]).cast(pa.string())
-    return table.filter(pc.invert(pc.is_in(key, pa.array(dictionary.absent, pa.string()))))
 
 
 def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, Medians]:
@@ -327,12 +309,10 @@ def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, Medians]:
             if plan.settings.measure_medians:
                 first, other = (median_of_counts(dict(half)) for half in delays[f"{start}.{end}"])
                 medians[key] = (first, other)
-    given = {name: (_seconds(first), _seconds(other)) for name, (first, other) in plan.settings.median_delays.items()}
-    return {**medians, **given}
-
-
-def _seconds(delay: timedelta | None) -> float | None:
-    return None if delay is None else delay.total_seconds()
+    for key, delays in plan.settings.median_delays.items():
+        given = [None if delay is None else delay.total_seconds() for delay in delays]
+        medians[key] = (given[0], given[1])
+    return medians
 
 
 def _note_manifest(
@@ -362,7 +342,8 @@ def _note_manifest(
                 "rows": sum(shard["rows"].get(name, 0) for shard in shards),
                 "columns": note["columns"],
                 "quarantined": note["counts"]["quarantined"] + conflicting[name],
-                "quarantine_reasons": _reasons(note["counts"]["reasons"], conflicting[name]),
+                "quarantine_reasons": note["counts"]["reasons"]
+                | ({CONFLICTING: conflicting[name]} if conflicting[name] else {}),
                 "emptied_cells": note["counts"]["emptied"],
                 "masked_cells": note["counts"]["masked"],
                 "casts": note["counts"]["casts"],
@@ -413,11 +394,6 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-def _reasons(counted: Mapping[str, int], conflicting: int) -> dict[str, int]:
-    """Return why rows of a table were set aside: they could not be read, or rows with one key differ."""
-    return {**counted, "another row has the same key and other content": conflicting} if conflicting else dict(counted)
-
-
 def _shown_files(plan: Plan, name: str) -> str | None:
     files = plan.files.tables.get(name, ())
     if len(files) > 1:
@@ -435,6 +411,8 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
     flattened = manifest.get("flattened") or {"quarantined": 0, "left_out": {}}
     read = {**tables, **manifest["dictionaries"], QUARANTINE: flattened}
     set_aside = {name: body["quarantined"] for name, body in read.items()}
+    given = {name: one["kept"] for name, one in tables.items() if one["file"] is not None and "kept" in one}
+    given |= {name: one["rows"] for name, one in manifest["dictionaries"].items()}
     return IngestReport(
         store=store,
         rows={name: table["rows"] for name, table in tables.items() if table["rows"] or not plan.spec.flatten},
@@ -450,7 +428,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         missing_columns={n: tuple(t["missing_columns"]) for n, t in tables.items() if t["missing_columns"]},
         unknown_files=tuple(manifest["unknown_files"]),
         empty_files=tuple(manifest.get("empty_files", ())),
-        only_headers=_only_headers(manifest),
+        only_headers=tuple(name for name, rows in given.items() if not rows and not read[name]["quarantined"]),
         needed_tables=needed_tables(plan.spec, manifest["missing_tables"], tables),
         unknown_columns={n: tuple(t["unknown_columns"]) for n, t in tables.items() if t["unknown_columns"]},
         seconds=time.monotonic() - started,
@@ -488,11 +466,3 @@ def _only_one(building: Path) -> Iterator[None]:
         except OSError:
             raise UserError(f"{building.parent}: another ingest into this folder is running") from None
         yield
-
-
-def _only_headers(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the tables and dictionaries whose files have no row; a row that was set aside counts as one."""
-    given = {name: one["kept"] for name, one in manifest["tables"].items() if one["file"] is not None and "kept" in one}
-    given |= {name: one["rows"] for name, one in manifest["dictionaries"].items()}
-    read = {**manifest["tables"], **manifest["dictionaries"]}
-    return tuple(name for name, rows in given.items() if not rows and not read[name]["quarantined"])

@@ -51,17 +51,15 @@ class DictionaryIndex:
         The value under a null is 0: Arrow would leave an earlier row's value there, and stores are compared by their
         bytes.
         """
-        found = self._places(batch, join)
-        return pa.array(integers(found, null=0).astype(np.int32), mask=~valid(found)) if found.null_count else found
-
-    def _places(self, batch: pa.RecordBatch, join: DictionaryJoin) -> Any:
         wanted = _joined_key([batch.column(name) for name in join.on])
         if self._order is not None and pa.types.is_int64(wanted.type):
-            return self._numbered(wanted)
-        if len(wanted) < len(self._keys):
-            return pc.index_in(wanted, self._keys, skip_nulls=True)
-        encoded = wanted.dictionary_encode()
-        return pc.index_in(encoded.dictionary, self._keys, skip_nulls=True).take(encoded.indices)
+            found = self._numbered(wanted)
+        elif len(wanted) < len(self._keys):
+            found = pc.index_in(wanted, self._keys, skip_nulls=True)
+        else:
+            encoded = wanted.dictionary_encode()
+            found = pc.index_in(encoded.dictionary, self._keys, skip_nulls=True).take(encoded.indices)
+        return pa.array(integers(found, null=0).astype(np.int32), mask=~valid(found)) if found.null_count else found
 
     def _numbered(self, wanted: Any) -> Any:
         """Look whole numbers up in sorted keys, so that a vocabulary of millions is prepared only once."""
@@ -131,14 +129,12 @@ class GroupLabels:
 
     def _grouper(self, system: str) -> Any:
         if system not in self._groupers:
-            self._groupers[system] = _load_grouper(system, self._user_codes)
+            if system == "atc":
+                self._groupers[system] = load_drugs(self._user_codes)
+            else:
+                is_diagnosis = system == "ccs-diagnoses"
+                self._groupers[system] = load_ccs("diagnoses" if is_diagnosis else "procedures", self._user_codes)
         return self._groupers[system]
-
-
-def _load_grouper(system: str, user_codes: Path | None) -> Any:
-    if system == "atc":
-        return load_drugs(user_codes)
-    return load_ccs("diagnoses" if system == "ccs-diagnoses" else "procedures", user_codes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,33 +249,24 @@ def needed_tables(
     A module may be left out as a whole: encounters that only its tables use are not reported.
     """
     modules = {spec.tables[name].module for name in read}
-    lost = {name: _lost(spec, name, read) for name in missing if name in spec.tables}
-    return {
-        name: what
-        for name, what in lost.items()
-        if what.rows or (what.encounters and spec.tables[name].module in modules)
-    }
-
-
-def _lost(spec: SourceSpec, missing: str, read: Mapping[str, Mapping[str, Any]]) -> LostRows:
-    rows: dict[str, int] = {}
-    encounters: dict[str, str] = {}
-    for name, counts in read.items():
-        table = spec.tables[name]
-        if counts["never_visible"] and missing in _looked_up(table):
-            rows[name] = counts["never_visible"]
-        elif counts["rows"] and table.encounter in counts["columns"] and _names(table, missing):
-            encounters[name] = str(table.encounter)
-    return LostRows(rows=rows, encounters=encounters)
+    found: dict[str, LostRows] = {}
+    for lost in (name for name in missing if name in spec.tables):
+        rows: dict[str, int] = {}
+        encounters: dict[str, str] = {}
+        for name, counts in read.items():
+            table = spec.tables[name]
+            known = table.late.get(table.encounter or "")
+            is_named = isinstance(known, Known) and known.table == lost  # its number is known with its own row
+            if counts["never_visible"] and lost in _looked_up(table):
+                rows[name] = counts["never_visible"]
+            elif counts["rows"] and table.encounter in counts["columns"] and is_named:
+                encounters[name] = str(table.encounter)
+        if rows or (encounters and spec.tables[lost].module in modules):
+            found[lost] = LostRows(rows=rows, encounters=encounters)
+    return found
 
 
 def _looked_up(table: TableSpec) -> set[str]:
     """Return the tables that a row's clock uses."""
     parts = walk_everywhere(table.available_at)
     return {part.table for part in parts if isinstance(part, Known | Reference | LateCell | There)}
-
-
-def _names(table: TableSpec, missing: str) -> bool:
-    """Whether the number of a row's encounter is known with the encounter's own row, which is in ``missing``."""
-    rule = table.late.get(table.encounter or "")
-    return isinstance(rule, Known) and rule.table == missing

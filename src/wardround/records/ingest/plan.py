@@ -395,25 +395,21 @@ _BLOCK = 4 << 20
 
 
 def file_fingerprints(plan: Plan, name: str, report: Reporter = silent) -> FileFingerprints:
-    """Return the fingerprints of the files of a table or dictionary, or of all raw files; each file is hashed once."""
+    """Return the fingerprints of the files of a table or dictionary, or of all raw files; of a derived table, those of
+    its source. Each file is hashed once."""
     part = f"bytes-{name}"
     noted: FileFingerprints | None = plan.noted(part)
     if noted is None:
-        paths = files_of(plan, name)
+        table = plan.spec.tables.get(name)
+        if name == RAW:
+            paths = plan.files.raw
+        elif table is not None and table.derive is not None and name not in plan.files.tables:
+            paths = plan.files.tables.get(table.derive.source, ())
+        else:
+            paths = plan.files.tables.get(name) or plan.files.dictionaries.get(name, ())
         noted = [[plan.files.name(path), path.stat().st_size, _sha256(path, report)] for path in paths]
         plan.note(part, noted)
     return noted
-
-
-def files_of(plan: Plan, name: str) -> Sequence[Path]:
-    """Return the files of a table or dictionary; of a derived table, those of its source."""
-    files = plan.files
-    if name == RAW:
-        return files.raw
-    table = plan.spec.tables.get(name)
-    if table is not None and table.derive is not None and name not in files.tables:
-        return files.tables.get(table.derive.source, ())
-    return files.tables.get(name) or files.dictionaries.get(name, ())
 
 
 def _sha256(path: Path, report: Reporter) -> str:

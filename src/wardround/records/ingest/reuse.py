@@ -109,6 +109,8 @@ def keep_origin(plan: Plan, tables: Sequence[str]) -> None:
 
 
 Integers = npt.NDArray[np.int64]
+CONFLICTING = "another row has the same key and other content"
+"""Why one of several rows with one key was set aside."""
 _MOST_GROWTH = 2
 """At most so many times the shards of the earlier store, which limits the memory."""
 
@@ -355,9 +357,7 @@ def _why_read(plan: Plan, earlier: EarlierStore, name: str) -> str | None:
 def has_shared_keys(earlier: EarlierStore, name: str) -> bool:
     """Whether rows of a table shared a key, so that the store does not have all that were read."""
     table = earlier.manifest["tables"][name]
-    return bool(
-        table["repeated_rows"] or "another row has the same key and other content" in table["quarantine_reasons"]
-    )
+    return bool(table["repeated_rows"] or CONFLICTING in table["quarantine_reasons"])
 
 
 def reuse_table(plan: Plan, name: str) -> None:

@@ -47,8 +47,8 @@ def differing_subjects(
 ) -> Integers:
     """Return the subjects, sorted, whose rows or their order differ. Both inputs are sorted by subject; the rows are
     batches or tables."""
-    olds, old_counts = np.unique(old_subjects, return_counts=True)
-    news, new_counts = np.unique(new_subjects, return_counts=True)
+    olds, old_counts = _counted(old_subjects)
+    news, new_counts = _counted(new_subjects)
     both, old_places, new_places = np.intersect1d(olds, news, assume_unique=True, return_indices=True)
     alike = both[old_counts[old_places] == new_counts[new_places]]
     found = [np.setdiff1d(np.union1d(olds, news), alike)]
@@ -62,6 +62,12 @@ def differing_subjects(
                 differ |= ~np.asarray(same.to_numpy())
         found.append(np.unique(new_subjects[new_start : new_start + size][differ]))
     return np.unique(np.concatenate(found))
+
+
+def _counted(subjects: Integers) -> tuple[Integers, Integers]:
+    """Return the distinct ones of sorted subjects, and the number of rows of each."""
+    heads = np.flatnonzero(np.r_[len(subjects) > 0, subjects[1:] != subjects[:-1]])
+    return subjects[heads], np.diff(np.r_[heads, len(subjects)])
 
 
 def _stretches(old: Integers, new: Integers, alike: Integers) -> list[tuple[int, int, int]]:
@@ -109,8 +115,12 @@ def affected_subjects(plan: Plan, shard: int, earlier: EarlierShard, read: Itera
         rows[name] = found, rows_of_subjects(table, new, found)
     if len(found):
         for name, table in plan.spec.tables.items():
-            if name in earlier.notes and _apart(table, earlier.notes[name]["columns"]):
-                found = np.union1d(found, _alike(table, earlier.as_read(name)))
+            columns: Sequence[str] = earlier.notes[name]["columns"] if name in earlier.notes else ()
+            before = earlier.rows(name) if _apart(table, columns) else None
+            if before is not None:
+                needed = {columns[0], *chain.from_iterable(_apart(table, columns))}
+                some = one_batch(before.rows.select([each for each in columns if each in needed]))
+                found = np.union1d(found, _alike(table, some, before.subjects))
     return Affected(subjects=found, rows=rows)
 
 
@@ -134,7 +144,7 @@ def _affected(plan: Plan, table: TableSpec, old: pa.Table | None, new: pa.Table 
     differing = differing_subjects(subjects_of(table, old), old, subjects, new, columns)
     names = {*table.row_key, table.subject_column, *chain.from_iterable(_apart(table, columns))}
     some = one_batch(new.select([each for each in new.schema.names if each in names]))
-    return np.unique(np.concatenate([differing, subjects[clashing_rows(table, some)], _alike(table, some)]))
+    return np.unique(np.concatenate([differing, subjects[clashing_rows(table, some)], _alike(table, some, subjects)]))
 
 
 def _apart(table: TableSpec, present: Collection[str]) -> list[tuple[str, ...]]:
@@ -142,20 +152,17 @@ def _apart(table: TableSpec, present: Collection[str]) -> list[tuple[str, ...]]:
     return [names for names in named_by(table, frozenset(present)) if table.subject not in names]
 
 
-def _alike(table: TableSpec, rows: pa.RecordBatch | None) -> Integers:
+def _alike(table: TableSpec, rows: pa.RecordBatch, subjects: Integers) -> Integers:
     """Return the subjects of rows whose numbers depend on another subject's rows."""
-    if rows is None:
-        return NOBODY
-    return np.concatenate([NOBODY, *(_sharing(table, rows, names) for names in _apart(table, rows.schema.names))])
-
-
-def _sharing(table: TableSpec, rows: pa.RecordBatch, names: Sequence[str]) -> Integers:
-    words, subjects = fingerprints(rows, names, table.name), subjects_of(table, rows)
-    order = np.argsort(words, kind="stable")
-    words, subjects = words[order], subjects[order]
-    heads = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
-    shared = np.minimum.reduceat(subjects, heads) != np.maximum.reduceat(subjects, heads)
-    return np.unique(subjects[np.repeat(shared, np.diff(np.r_[heads, len(words)]))])
+    found = [NOBODY]
+    for names in _apart(table, rows.schema.names):
+        words = fingerprints(rows, names, table.name)
+        order = np.argsort(words, kind="stable")
+        words, owners = words[order], subjects[order]
+        heads = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
+        shared = np.minimum.reduceat(owners, heads) != np.maximum.reduceat(owners, heads)
+        found.append(np.unique(owners[np.repeat(shared, np.diff(np.r_[heads, len(words)]))]))
+    return np.concatenate(found)
 
 
 def subjects_of(table: TableSpec, rows: Any) -> Integers:

@@ -424,14 +424,10 @@ def _settle(rows: Integers, runs: Integers, ties: Sequence[Any]) -> Integers:
     if len(columns) == 1:
         packed = _packed(runs, columns[0])
         if packed is not None:
-            return rows[_argsort(packed, rows)]
+            order: Integers = np.argsort(packed)
+            ordered = packed[order]
+            return rows[np.lexsort([rows, packed]) if (ordered[1:] == ordered[:-1]).any() else order]
     return rows[np.lexsort([rows, *reversed(columns), runs])]
-
-
-def _argsort(packed: Integers, rows: Integers) -> Integers:
-    order: Integers = np.argsort(packed)
-    ordered = packed[order]
-    return np.lexsort([rows, packed]) if (ordered[1:] == ordered[:-1]).any() else order
 
 
 def _packed(high: Integers, low: Integers) -> Integers | None:

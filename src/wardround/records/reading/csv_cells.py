@@ -82,7 +82,12 @@ def _read_quickly(
         return None
     table = None if files.times else _parsed(block, names, columns, pa.timestamp("us"), files)
     if table is not None:
-        return None if _may_hold_bare_dates(table, block, columns) else _days(_on_one_clock(table, files), columns)
+        if _may_hold_bare_dates(table, block, columns):
+            return None
+        if files.clock is not None:  # times without an offset, as the hospital's clock showed them
+            cells = [on_the_wall(column.combine_chunks(), files) for column in table.columns]
+            table = pa.table(cells, names=table.column_names)
+        return _days(table, columns)
     if files.times or files.clock is not None:
         table = _parsed(block, names, columns, pa.string(), files)
     return None if table is None else _with_times(table, columns, files)
@@ -97,14 +102,6 @@ def _parsed(
         with contextlib.suppress(pa.ArrowInvalid):
             return _without_nan(parse(block, names, types, files))
     return None
-
-
-def _on_one_clock(table: pa.Table, files: FileFormat) -> pa.Table:
-    """Return times without an offset as the hospital's clock showed them."""
-    if files.clock is None:
-        return table
-    columns = [on_the_wall(column.combine_chunks(), files) for column in table.columns]
-    return pa.table(columns, names=table.column_names)
 
 
 def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileFormat) -> pa.Table | None:

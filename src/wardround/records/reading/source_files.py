@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from wardround.core import RecordError, UserError
 from wardround.records.reading.csv_blocks import JSON_LINES
-from wardround.records.specs.spec import DictionarySpec, SourceSpec
+from wardround.records.specs.spec import SourceSpec
 
 # Find a source's files: ``<folder>/<path>.csv``, ``.tsv``, ``.parquet`` or JSON lines, text gzipped or not, with or
 # without the module folder, in capitals or not; the folder above a release will do.
@@ -89,7 +89,9 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
     if not tables:
         where = ", ".join(map(str, folders))
         raise UserError(f"{where}: no table of source {spec.name!r} is there; {_expected(spec, folders)}")
-    dictionaries = {name: paths for name, table in spec.dictionaries.items() if (paths := _all_of(folders, table))}
+    places = {name: (table.path, *table.also) for name, table in spec.dictionaries.items()}
+    found = {name: [_find(folders, path) for path in paths] for name, paths in places.items()}
+    dictionaries = {name: tuple(path for path in paths if path) for name, paths in found.items() if any(paths)}
     derived = {name for name, table in spec.tables.items() if table.derive and table.derive.source in tables}
     missing = sorted({*spec.tables, *spec.dictionaries} - {*tables, *dictionaries} - derived)
     files = SourceFiles(folders=folders, tables=tables, dictionaries=dictionaries, missing=tuple(missing), unknown=())
@@ -144,11 +146,6 @@ def _tables(spec: SourceSpec, folders: Sequence[Path]) -> dict[str, tuple[Path, 
     return {name: paths for name, table in spec.tables.items() if (paths := _find_all(folders, table.path))}
 
 
-def _all_of(folders: Sequence[Path], table: DictionarySpec) -> tuple[Path, ...]:
-    found = (_find(folders, path) for path in (table.path, *table.also))
-    return tuple(path for path in found if path is not None)
-
-
 def _expected(spec: SourceSpec, folders: Sequence[Path]) -> str:
     """Return the expected files in words."""
     empty = [path for path in _data_files(folders) if is_empty(path)]
@@ -177,15 +174,11 @@ def _folders_below(folders: Sequence[Path]) -> list[Path]:
 
 def _example(spec: SourceSpec) -> str:
     first = next(iter(spec.tables.values()))
-    return f"{first.path}.parquet" if _is_pattern(first.path) else f"{first.path}.csv.gz"
-
-
-def _is_pattern(path: str) -> bool:
-    return "*" in path
+    return f"{first.path}.parquet" if "*" in first.path else f"{first.path}.csv.gz"
 
 
 def _find_all(folders: Sequence[Path], path: str) -> tuple[Path, ...]:
-    if not _is_pattern(path):
+    if "*" not in path:
         found = _find(folders, path)
         return (found,) if found is not None else _parts(folders, path)
     return matching_files(folders, path)
@@ -237,15 +230,12 @@ def _is_part(path: Path, folder: Path) -> bool:
 
 def _places(folders: Iterable[Path], path: str) -> Iterable[Path]:
     """Yield possible paths of a table without suffix: in its module's folder, or beside the others."""
-    for folder in folders:
-        yield from dict.fromkeys((_module_folder(folder, path), folder / PurePosixPath(path).name))
-
-
-def _module_folder(folder: Path, path: str) -> Path:
     *above, name = PurePosixPath(path).parts
-    for part in above:
-        folder = _names_in(folder).get(part.casefold(), folder / part)
-    return folder / name
+    for folder in folders:
+        module = folder
+        for part in above:
+            module = _names_in(module).get(part.casefold(), module / part)
+        yield from dict.fromkeys((module / name, folder / name))
 
 
 def _names_in(folder: Path) -> dict[str, Path]:

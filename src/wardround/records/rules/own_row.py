@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import ClassVar
 
 import numpy as np
@@ -231,20 +232,6 @@ def _first(parts: list[Times]) -> Times:
     return result
 
 
-def _latest(parts: list[Times]) -> Times:
-    result = parts[0]
-    for part in parts[1:]:
-        result = np.maximum(result, part)  # null is the smallest of all
-    return result
-
-
-def _least(parts: list[Times]) -> Times:
-    result = parts[0]
-    for part in parts[1:]:
-        result = np.minimum(result, part)  # null is the smallest of all
-    return result
-
-
 def _greatest(parts: list[Times]) -> Times:
     result = parts[0]
     for part in parts[1:]:
@@ -255,9 +242,9 @@ def _greatest(parts: list[Times]) -> Times:
 
 _COMBINATIONS: Mapping[str, Callable[[list[Times]], Times]] = {
     "max": _greatest,
-    "min": _least,
+    "min": partial(reduce, np.minimum),  # null is the smallest of all
     "first": _first,
-    "last": _latest,
+    "last": partial(reduce, np.maximum),
 }
 
 

@@ -304,16 +304,12 @@ def read_manifest(store: Path) -> dict[str, Any]:
         raise damaged(file, "it is not JSON") from None
     if not isinstance(manifest, dict) or "version" not in manifest:
         raise UserError(f"{store}: {MANIFEST} is not that of a store; is this a benchmark or a run?")
-    _check_version(store, manifest["version"])
+    if manifest["version"] != STORE_VERSION:
+        raise UserError(
+            f"{store}: a store of version {manifest['version']!r}, this wardround reads {STORE_VERSION}; "
+            "ingest again into another folder"
+        )
     seal = manifest.pop(_SEAL, None)
     if content_hash(manifest) != seal:
         raise damaged(file)
     return manifest
-
-
-def _check_version(store: Path, version: object) -> None:
-    if version != STORE_VERSION:
-        raise UserError(
-            f"{store}: a store of version {version!r}, this wardround reads {STORE_VERSION}; "
-            "ingest again into another folder"
-        )

@@ -82,7 +82,9 @@ def write_table(
     """
     first = np.flatnonzero(np.r_[True, subjects[1:] != subjects[:-1]]) if len(subjects) else np.empty(0, np.int64)
     rows = np.diff(np.r_[first, len(subjects)])
-    size = _content_bytes(batch)
+    # Masks that mask nothing are not counted: these may exist or not for equal rows.
+    masked = sum(1 for column in batch.columns if not column.null_count and column.buffers()[0] is not None)
+    size = batch.nbytes - masked * ((batch.num_rows + 7) // 8)
     row_bytes = size / max(batch.num_rows, 1)
     small = size / max(len(first), 1) < _SMALL_SUBJECT_BYTES
     wanted = max(1, int((_PLAIN_BATCH_BYTES if small else _FRAME_BYTES) / max(row_bytes, 1)))
@@ -96,13 +98,6 @@ def write_table(
 
     places, file = _write_messages(path, batch, first, rows, groups, codec=codec, pack=pack)
     return TableBlocks(index=_index(subjects[first], first, rows, groups, places), file=file)
-
-
-def _content_bytes(batch: pa.RecordBatch) -> int:
-    """Return the size of the cells without masks that mask nothing: these may exist or not for equal rows."""
-    masked = sum(1 for column in batch.columns if not column.null_count and column.buffers()[0] is not None)
-    size: int = batch.nbytes - masked * ((batch.num_rows + 7) // 8)
-    return size
 
 
 def _groups(rows: Integers, wanted: int) -> Integers:

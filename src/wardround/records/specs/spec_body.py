@@ -205,8 +205,13 @@ def read_roles(bodies: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Tab
     for name in roles.kept_for_admitted:
         _known("roles.kept_for_admitted", "table", name, tuple(tables))
     for place, role in _each(roles):
-        _check_names(place, role, tables)
-        _check_report(place, role, tables)
+        _known(place, "table", role.table, tables)
+        for name in role.named_columns:
+            _known(f"{place} ({role.table})", "column", name, (*tables[role.table].all_columns, *_CLOCKS))
+        if isinstance(role, ImageRole) and role.report is not None:
+            _known(place, "table", role.report, tables)
+            for name in filter(None, (role.report_study, role.report_text)):
+                _known(f"{place} ({role.report})", "column", name, tables[role.report].all_columns)
     return roles
 
 
@@ -231,22 +236,6 @@ def _each(roles: Roles) -> Iterator[tuple[str, _Role]]:
             yield f"roles.{role}", span
     for role in _SEVERAL:
         yield from ((f"roles.{role}", row_role) for row_role in getattr(roles, role))
-
-
-def _check_names(place: str, role: _Role, tables: Mapping[str, TableSpec]) -> None:
-    _known(place, "table", role.table, tables)
-    columns = (*tables[role.table].all_columns, *_CLOCKS)
-    for name in role.named_columns:
-        _known(f"{place} ({role.table})", "column", name, columns)
-
-
-def _check_report(place: str, role: _Role, tables: Mapping[str, TableSpec]) -> None:
-    """Check the table of reports that an image role names."""
-    if not isinstance(role, ImageRole) or role.report is None:
-        return
-    _known(place, "table", role.report, tables)
-    for name in filter(None, (role.report_study, role.report_text)):
-        _known(f"{place} ({role.report})", "column", name, tables[role.report].all_columns)
 
 
 def _known(place: str, what: str, name: str, allowed: Collection[str]) -> None:

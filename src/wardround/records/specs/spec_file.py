@@ -55,7 +55,13 @@ def load_source_spec(name_or_path: str | Path) -> SourceSpec:
 
 
 def _texts(name_or_path: str | Path) -> tuple[_SpecFile, ...]:
-    files = _spec_files(name_or_path)
+    path = Path(name_or_path)
+    if isinstance(name_or_path, str) and name_or_path in SOURCES:
+        path = SOURCES.get(name_or_path)
+    files = [path] if path.is_file() else sorted(path.glob("*.toml")) if path.is_dir() else []
+    if not files:
+        known = ", ".join(SOURCES.names)
+        raise UserError(f"no source named {str(name_or_path)!r} and no spec file there; sources: {known}")
     return tuple(_SpecFile(path=file, name=file.name, text=file.read_text(encoding="utf-8")) for file in files)
 
 
@@ -84,7 +90,7 @@ def _table_problems(modules: Sequence[_Module]) -> list[str]:
     tables: dict[str, TableSpec] = {}
     with _noted(found):
         dictionaries |= {each.name: each for module in modules for each in module.dictionaries()}
-    for owner, name in ((module, name) for module in modules for name in module.table_names):
+    for owner, name in ((module, name) for module in modules for name in module.tables):
         with _noted(found):
             tables[name] = owner.table(name, dictionaries)
     for table in tables.values() if not found else ():
@@ -134,12 +140,17 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
         for dictionary in module.dictionaries():
             _add(dictionaries, dictionary.name, dictionary, module.file)
     for module in modules:
-        for name in module.table_names:
+        for name in module.tables:
             _add(tables, name, module.table(name, dictionaries), module.file)
     if not tables:
         raise UserError(f"no [tables.*] in {', '.join(str(file.path) for file in files)}")
     order = check_source(tables, dictionaries)
-    _check_person(modules, tables)
+    for text in (module.source.person for module in modules if module.source.person is not None):
+        table, _, column = text.partition(".")
+        if table not in tables or tables[table].columns.get(column) != "text":
+            raise UserError(
+                f"{modules[0].file.name}: source.person is {text!r}, expected a table and a text column of it"
+            )
     spec = SourceSpec(
         **_source_keys([module.source for module in modules]) | {"sensitivity": _sensitivity(modules)},
         title="; ".join(dict.fromkeys(module.title for module in modules)),
@@ -155,19 +166,6 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
     if len(zones) > 1:
         raise UserError(f"spec files of one source must agree on source.files.time_zone, found {', '.join(zones)}")
     return spec.in_zone(next(iter(zones), None))
-
-
-def _spec_files(name_or_path: str | Path) -> list[Path]:
-    path = Path(name_or_path)
-    if isinstance(name_or_path, str) and name_or_path in SOURCES:
-        path = SOURCES.get(name_or_path)
-    if path.is_file():
-        return [path]
-    files = sorted(path.glob("*.toml")) if path.is_dir() else []
-    if not files:
-        known = ", ".join(SOURCES.names)
-        raise UserError(f"no source named {str(name_or_path)!r} and no spec file there; sources: {known}")
-    return files
 
 
 def _sensitivity(modules: Sequence[_Module]) -> Sensitivity:
@@ -207,15 +205,6 @@ def _source_keys(bodies: Sequence[SourceBody]) -> dict[str, Any]:
     return found
 
 
-def _check_person(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> None:
-    for text in (module.source.person for module in modules if module.source.person is not None):
-        table, _, column = text.partition(".")
-        if table not in tables or tables[table].columns.get(column) != "text":
-            raise UserError(
-                f"{modules[0].file.name}: source.person is {text!r}, expected a table and a text column of it"
-            )
-
-
 def _add(target: dict[str, Any], name: str, value: object, file: Path) -> None:
     if name in target:
         raise UserError(f"{file}: {name!r} is declared twice")
@@ -239,7 +228,7 @@ class _Module:
         self._files = body["source"].get("files") or _shipped_files(file.name, self.name)
         lists = {f"{{{name}}}": ", ".join(f"'{value}'" for value in values) for name, values in source.lists.items()}
         rules = _named_rules(source.rules, lists, f"{file.name}: source.rules")
-        self._tables = _filled_in(_part(body, "tables", file.name), {**rules, **lists})
+        self.tables: Mapping[str, Any] = _filled_in(_part(body, "tables", file.name), {**rules, **lists})
         self._dictionaries = _part(body, "dictionaries", file.name)
         self.roles: Mapping[str, Any] = _with_lists(_part(body, "roles", file.name), source.lists)
 
@@ -256,12 +245,8 @@ class _Module:
             check_column_names(body.columns, place)
             yield DictionarySpec(**values_of(body, DictionaryKeys) | {"files": self.file_format(place, own)}, name=name)
 
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        return tuple(self._tables)
-
     def table(self, name: str, dictionaries: Mapping[str, DictionarySpec]) -> TableSpec:
-        own = self._tables[name]
+        own = self.tables[name]
         place = f"{self.file.name}: tables.{name}"
         files = self.file_format(place, own)
         return table_spec(own, name=name, module=self.module, place=place, files=files, dictionaries=dictionaries)
