@@ -204,9 +204,7 @@ def _numbered(rows: pa.Table, column: str, subjects: SubjectKeys, path: Path) ->
 
 def _readers(plan: Plan, table: TableSpec) -> list[TableReader]:
     """Return a reader for each file of a table, or of the table that it is derived from."""
-    event = [table.event_time.name] if isinstance(table.event_time, Column) else []
-    required = list(dict.fromkeys([*table.owner_columns, *table.key, *table.required, *event]))
-    source, columns = table, table.read_columns
+    source, columns, required = table, table.read_columns, _required(table)
     if table.name not in plan.files.tables:
         assert table.derive is not None
         source, where = plan.spec.tables[table.derive.source], table.derive.where
@@ -238,6 +236,13 @@ def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> p
         name: pa.nulls(rows.num_rows, ARROW_TYPES[table.read_columns[name]]) for name in names if name not in present
     }
     return pa.table({name: present[name] if name in present else empty[name] for name in names})
+
+
+def _required(table: TableSpec) -> list[str]:
+    names = [*table.owner_columns, *table.key, *table.required]
+    if isinstance(table.event_time, Column):
+        names.append(table.event_time.name)
+    return list(dict.fromkeys(names))
 
 
 def _needed(table: TableSpec) -> list[str]:

@@ -191,11 +191,7 @@ def dated_rows(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> 
 def _dated(frame: TableFrame) -> DatedRows:
     table, batch = frame.table, frame.batch
     times = table_clocks(frame)
-    numbers: dict[str, npt.NDArray[np.int64]] = {}
-    if table.amended is not None:
-        found = version_clocks(table, batch, times[AVAILABLE])
-        times[AVAILABLE], times[UNTIL] = found.available, found.until
-        numbers[VERSION] = found.number
+    numbers = _versions(table, batch, times)
     return DatedRows(times=times, numbers={**_groups(table, batch, times), **numbers})
 
 
@@ -238,6 +234,15 @@ def _times(batch: pa.RecordBatch, column: str) -> Times:
     if column in batch.schema.names:
         return microseconds(batch.column(column))
     return np.full(batch.num_rows, NO_TIME, dtype=np.int64)
+
+
+def _versions(table: TableSpec, batch: pa.RecordBatch, times: dict[str, Times]) -> dict[str, npt.NDArray[np.int64]]:
+    """Add the third clock of rows that may be amended to ``times``; return the version number of each row."""
+    if table.amended is None:
+        return {}
+    found = version_clocks(table, batch, times[AVAILABLE])
+    times[AVAILABLE], times[UNTIL] = found.available, found.until
+    return {VERSION: found.number}
 
 
 def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,6 @@ import errno
 import importlib.util
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -64,8 +63,9 @@ from wardround.records.ingest.reuse import (
 )
 from wardround.records.ingest.shard_merge import renew_shard
 from wardround.records.reading.flat_tables import QUARANTINE
+from wardround.records.reading.postgres import Database, copy_tables
 from wardround.records.reading.source_files import SourceFiles, joined_keys, read_keys, write_keys, write_quarantine
-from wardround.records.reading.table_reader import ReadCounts, TableReader
+from wardround.records.reading.table_reader import ReadCounts, TableReader, add_counts
 from wardround.records.shards.layout import (
     INDEX,
     SPEC_FOLDER,
@@ -322,6 +322,10 @@ def _note_manifest(
     notes = {name: plan.noted(f"table-{name}") for name in tables}
     dictionaries = {name: plan.noted(f"dictionary-{name}") for name in plan.files.dictionaries}
     settings = plan.settings.to_json()
+    orphans: dict[str, dict[str, int]] = {name: {} for name in tables}
+    for shard in shards:
+        for name in tables:
+            add_counts(orphans[name], shard["orphans"].get(name, {}))
     conflicting = {name: sum(shard["conflicting_rows"].get(name, 0) for shard in shards) for name in tables}
     content = [plan.spec.sha256, settings, medians, [shard["files"] for shard in shards], sorted(dictionaries.items())]
     manifest: dict[str, Any] = {
@@ -349,7 +353,7 @@ def _note_manifest(
                 "casts": note["counts"]["casts"],
                 "filled": note["filled"],
                 "kept": note["kept"],
-                "orphans": _added(shard["orphans"].get(name, {}) for shard in shards),
+                "orphans": orphans[name],
                 "never_visible": sum(shard["never_visible"].get(name, 0) for shard in shards),
                 "repeated_rows": sum(shard["repeated_rows"].get(name, 0) for shard in shards),
                 "missing_columns": note["counts"]["missing_columns"],
@@ -384,14 +388,6 @@ def _note_manifest(
         why_every_subject=every,
     )
     plan.note(_MANIFEST_NOTE, manifest)
-
-
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add counts by name."""
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(total)
 
 
 def _shown_files(plan: Plan, name: str) -> str | None:
@@ -466,3 +462,30 @@ def _only_one(building: Path) -> Iterator[None]:
         except OSError:
             raise UserError(f"{building.parent}: another ingest into this folder is running") from None
         yield
+
+
+# A PostgreSQL database in place of files: its tables are copied beside the store, read, and removed.
+
+
+def ingest_database(
+    source: str | SourceSpec,
+    database: Database,
+    store: Path | str,
+    *,
+    settings: IngestSettings | None = None,
+    earlier: Path | str | None = None,
+    report: Reporter = silent,
+) -> IngestReport:
+    """Read the tables of a database, as of one moment, into a new store. Arguments as for :func:`ingest`.
+
+    The same call after an interruption continues. UserError: the store is finished, or as for :func:`ingest`.
+    """
+    store = Path(store)
+    if is_finished(store):
+        raise UserError(f"{store} is a finished store: name another folder to read the database again")
+    spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
+    copied = store.with_name(f"{store.name}.tables")
+    copy_tables(spec, database, copied, report=report)
+    made = ingest(spec, copied, store, settings=settings, earlier=earlier, report=report)
+    shutil.rmtree(copied)
+    return made

@@ -61,22 +61,16 @@ class ReadCounts:
         """Add the counts of one of several files of a table, except its missing columns."""
         self.rows += other.rows
         self.quarantined += other.quarantined
-        self.add_reasons(other.reasons)
-        self.add_emptied(other.emptied)
         self.masked += other.masked
-        for cast, count in other.casts.items():
-            self.casts[cast] = self.casts.get(cast, 0) + count
+        for known, more in ((self.reasons, other.reasons), (self.emptied, other.emptied), (self.casts, other.casts)):
+            add_counts(known, more)
         self.unknown_columns = tuple(dict.fromkeys((*self.unknown_columns, *other.unknown_columns)))
 
-    def add_reasons(self, reasons: Mapping[str, int]) -> None:
-        """Count the reasons for quarantine."""
-        for reason, count in reasons.items():
-            self.reasons[reason] = self.reasons.get(reason, 0) + count
 
-    def add_emptied(self, reasons: Mapping[str, int]) -> None:
-        """Count the reasons for empty cells."""
-        for reason, count in reasons.items():
-            self.emptied[reason] = self.emptied.get(reason, 0) + count
+def add_counts(known: dict[str, int], more: Mapping[str, int]) -> None:
+    """Add counts by name."""
+    for name, count in more.items():
+        known[name] = known.get(name, 0) + count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +119,7 @@ class TableReader:
         for cells in self._with_zones(blocks):
             self.counts.rows += cells.table.num_rows
             self.set_aside(cells.broken)
-            self.counts.add_emptied(reason_kinds(cells.emptied))
+            add_counts(self.counts.emptied, reason_kinds(cells.emptied))
             self.counts.masked += cells.masked
             yield cells
 
@@ -152,7 +146,7 @@ class TableReader:
     def set_aside(self, broken: Sequence[BrokenRow]) -> None:
         """Count rows that do not fit the spec, also those found by the reader's caller."""
         self.counts.quarantined += len(broken)
-        self.counts.add_reasons(reason_kinds(broken))
+        add_counts(self.counts.reasons, reason_kinds(broken))
 
     def _match(self, names: Sequence[str]) -> dict[str, ColumnType]:
         present = {name: kind for name, kind in self.columns.items() if name in names}

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +150,7 @@ class TableLayout:
         """Return an empty batch without the columns in ``hide``, made once: most tables of most subjects are empty."""
         if hide not in self._empty:
             schema = self._schema(hide)
-            none = [_no_cells(kind) for kind in schema.types]
+            none = [pa.array([], kind) for kind in schema.types]
             self._empty[hide] = pa.RecordBatch.from_arrays(none, schema=schema)
         return self._empty[hide]
 
@@ -181,11 +180,6 @@ class TableLayout:
             added=tuple((place, name) for place, name in enumerate(names) if name in sources),
             position={name: place for place, name in enumerate(names)},
         )
-
-
-@cache
-def _no_cells(kind: Any) -> Any:
-    return pa.array([], kind)
 
 
 def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[str, pa.Table]) -> TableLayout:

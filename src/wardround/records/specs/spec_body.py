@@ -54,15 +54,12 @@ def spelt(body: Mapping[str, Any]) -> dict[str, Any]:
     tables = body.get("tables")
     if not isinstance(tables, Mapping):
         return dict(body)
-    return {**body, "tables": {name: _table_spelt(table) for name, table in tables.items()}}
-
-
-def _table_spelt(table: Any) -> Any:
-    derive = table.get("derive") if isinstance(table, Mapping) else None
-    if not isinstance(derive, Mapping) or "from" not in derive:
-        return table
-    rest = {name: value for name, value in derive.items() if name != "from"}
-    return {**table, "derive": {**rest, "source": derive["from"]}}
+    found = dict(tables)
+    for name, table in tables.items():
+        derive = table.get("derive") if isinstance(table, Mapping) else None
+        if isinstance(derive, Mapping) and "from" in derive:
+            found[name] = {**table, "derive": {("source" if key == "from" else key): derive[key] for key in derive}}
+    return {**body, "tables": found}
 
 
 def spec_schema() -> dict[str, Any]:
