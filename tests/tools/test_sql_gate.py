@@ -223,13 +223,16 @@ def test_a_statement_sees_the_values_of_every_column_it_means(form: str) -> None
         assert gate.query(sql).rows == rows
 
 
-def test_only_the_columns_a_statement_names_are_filled_until_another_is_named() -> None:
+def test_only_the_columns_that_statements_name_are_filled() -> None:
     with closing(SqlGate(visits_and_wards())) as gate:  # type: ignore[arg-type]
         gate.query("SELECT room FROM visits")
         assert gate._loader.built["visits"].unfilled == {"row_id", "ward", "beds"}
         assert gate.query("SELECT beds, rowid FROM visits").rows == ((1.5, 1), (2.0, 2), (None, 3))
-        assert gate._loader.built["visits"].unfilled == frozenset()
+        assert gate._loader.built["visits"].unfilled == {"row_id", "ward"}
         assert gate.query("SELECT count(*) FROM visits").rows == ((3,),)
+        rows = (("visits:1", 1, "a", 1.5), ("visits:2", 2, None, 2.0), ("visits:3", 1, "c", None))
+        assert gate.query("SELECT * FROM visits").rows == rows
+        assert gate._loader.built["visits"].unfilled == frozenset()
 
 
 def test_the_engine_says_which_columns_are_read_where_the_words_do_not(monkeypatch: pytest.MonkeyPatch) -> None:

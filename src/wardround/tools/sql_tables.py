@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache, partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -261,44 +260,42 @@ class TableLoader:
         return max((self.built[name].longest_cell for name in wanted if name in self.built), default=0)
 
     def build(self, connection: sqlite3.Connection, name: str, wanted: frozenset[str] | None) -> None:
-        """Create and fill one table: only the columns among lower-case names, unless None; if it is built, fill all.
+        """Create one table, or go on filling it: the columns among lower-case names; None: all.
 
         Columns that are not filled are NULL. A column whose name is more than ASCII letters, digits and ``_`` is always
         filled, with its whole table: a statement's tokens may not show that it is named.
         """
-        folded = name.lower()
         if name in self._candidates:
             names, columns = ["candidate"], [pa.array(self._candidates[name].labels.labels, pa.string())]
         else:
             assert self._chart is not None
             batch = self._chart.table(name).batch
             names, columns = batch.schema.names, [dense(array) for array in batch.columns]
-        if folded in self.built:
-            wanted = None
-            connection.execute(f"DELETE FROM {quoted(name)}")
-        else:
-            pairs = zip(names, columns, strict=True)
-            header = (f'"{column}" {_AFFINITY[column_kind(array.type)]}' for column, array in pairs)
-            connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(header)})")
-        if wanted is None or not all(column.isidentifier() and column.isascii() for column in names):
-            unfilled: frozenset[str] = frozenset()
-        else:
-            unfilled = frozenset(column.lower() for column in names) - wanted
-        filled = [
-            array.null_count < len(array) and column.lower() not in unfilled
+        built = self.built.get(name.lower())
+        before = frozenset(column.lower() for column in names) if built is None else built.unfilled
+        can_wait = "_rowid_" not in before and all(column.isidentifier() and column.isascii() for column in names)
+        unfilled = before - wanted if wanted is not None and can_wait else frozenset()
+        fills = [
+            column.lower() in before - unfilled and array.null_count < len(array)
             for column, array in zip(names, columns, strict=True)
         ]
         longest = list(map(_longest_text, columns))
-        values = [python_values(columns[n], longest[n]) for n, fills in enumerate(filled) if fills]
-        marks = ",".join("?" if fills else "NULL" for fills in filled)
+        values = [python_values(columns[n], longest[n]) for n, now in enumerate(fills) if now]
+        rows = range(1, len(columns[0]) + 1)
         connection.execute("BEGIN")
-        connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", _rows(values, len(columns[0])))
+        if built is None:
+            pairs = zip(names, columns, strict=True)
+            header = (f'"{column}" {_AFFINITY[column_kind(array.type)]}' for column, array in pairs)
+            connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(header)})")
+            marks = ",".join("?" if now else "NULL" for now in fills)
+            cells = zip(*values, strict=True) if values else (() for _ in rows)
+            connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", cells)
+        elif values:
+            marks = ", ".join(f'"{column}" = ?' for column, now in zip(names, fills, strict=True) if now)
+            cells = zip(*values, rows, strict=True)
+            connection.executemany(f"UPDATE {quoted(name)} SET {marks} WHERE _rowid_ = ?", cells)
         connection.execute("COMMIT")
-        self.built[folded] = BuiltTable(tuple(names), unfilled, max(longest, default=0))
-
-
-def _rows(values: list[list[Any]], rows: int) -> Iterable[tuple[Any, ...]]:
-    return zip(*values, strict=True) if values else repeat((), rows)
+        self.built[name.lower()] = BuiltTable(tuple(names), unfilled, max(longest, default=0))
 
 
 def python_values(array: pa.Array, longest: int) -> list[Any]:
