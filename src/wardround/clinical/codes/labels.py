@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -257,16 +257,10 @@ def _plain_ndc(ndc: str | None) -> str | None:
 @cache
 def load_abbreviations() -> Mapping[str, tuple[str, ...]]:
     """Return normalised phrase -> its meanings, likeliest first. Lines: phrase, tab, expansions split by `;`."""
-    text = (files("wardround.clinical.codes") / "data" / "abbreviations.tsv").read_text(encoding="utf-8")
     table: dict[str, tuple[str, ...]] = {}
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            phrase, _, expansions = line.partition("\t")
-            meanings = tuple(part.strip() for part in expansions.split(";") if part.strip())
-            key = normalise_label(phrase)
-            table[key] = table.get(key, ()) + tuple(
-                meaning for meaning in meanings if meaning not in table.get(key, ())
-            )
+    for phrase, expansions in _rows("abbreviations"):
+        known = table.get(normalise_label(phrase), ())
+        table[normalise_label(phrase)] = tuple(dict.fromkeys((*known, *_parts(expansions))))
     return MappingProxyType(table)
 
 
@@ -280,7 +274,7 @@ SAYS_NOTHING = "-"
 def load_lab_words() -> Mapping[str, tuple[str, ...]]:
     """Return normalised word or phrase -> its names, likeliest first; the empty name for words like "level"."""
     found: dict[str, tuple[str, ...]] = {}
-    for name, words in _table("lab_words.tsv"):
+    for name, words in _rows("lab_words"):
         meaning = "" if name == SAYS_NOTHING else name
         for word in _parts(words):
             key = normalise_label(word)
@@ -292,18 +286,10 @@ def load_lab_words() -> Mapping[str, tuple[str, ...]]:
 def load_panels() -> Mapping[str, tuple[tuple[str, ...], ...]]:
     """Normalised name of an order -> its tests, each in the spellings that dictionaries have for it."""
     found: dict[str, tuple[tuple[str, ...], ...]] = {}
-    for words, members in _table("panels.tsv"):
+    for words, members in _rows("panels"):
         tests = tuple(tuple(spelling.strip() for spelling in member.split("|")) for member in _parts(members))
         found |= {normalise_label(word): tests for word in _parts(words)}
     return MappingProxyType(found)
-
-
-def _table(name: str) -> Iterator[tuple[str, str]]:
-    text = (files("wardround.clinical.codes") / "data" / name).read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            left, _, right = line.partition("\t")
-            yield left, right
 
 
 def _parts(text: str) -> list[str]:
@@ -358,8 +344,7 @@ def _split(text: str) -> tuple[str, ...] | None:
 @cache
 def _root_parts() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     """Roots, endings and whole words, each without its mark, to plain words."""
-    text = (files("wardround.clinical.codes") / "data" / "word_roots.tsv").read_text(encoding="utf-8")
-    rows = [line.split("\t") for line in text.splitlines() if line and line[0] != "#"]
+    rows = _rows("word_roots")
     roots = {part: words for part, words in rows if part[0] not in "-="}
     endings, acts = ({part[1:]: words for part, words in rows if part[0] == mark} for mark in "-=")
     return roots, endings, acts
