@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from synth_rows import Row
 
-from wardround.synth import MODULES, synthesize, write_dialect
+from wardround.synth import DIALECTS, MODULES, synthesize, write_dialect
 
 
 class Told:
@@ -49,6 +49,21 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 def when(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_hospital_written_at_another_time_is_the_same_bytes(
+    dialect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthesize(tmp_path / "hospital", patients=2, seed=1, compress=False)
+    written = []
+    for moment in (1_000_000_000.0, 1_700_000_000.0):
+        folder = tmp_path / f"at-{moment:.0f}"
+        monkeypatch.setattr("time.time", lambda moment=moment: moment)
+        write_dialect(dialect, tmp_path / "hospital", folder)
+        written.append({str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()})
+    assert written[0] == written[1]
+    assert written[0]
 
 
 def test_every_result_stands_in_every_form(told: Told) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
@@ -80,11 +81,13 @@ def write_table(folder: Path, name: str, rows: Iterable[Mapping[str, object]], *
     header = ["ROW_ID", *HEADERS[name].split()]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.csv{'.gz' if compress else ''}"
-    with gzip.open(path, "wt", _LEVEL, newline="") if compress else path.open("w", newline="") as target:
-        writer = csv.DictWriter(target, header, restval="", lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        writer.writeheader()
-        for number, row in enumerate(rows, 1):
-            writer.writerow({"ROW_ID": number, **{key.upper(): value for key, value in row.items()}})
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, header, restval="", lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writeheader()
+    for number, row in enumerate(rows, 1):
+        writer.writerow({"ROW_ID": number, **{key.upper(): value for key, value in row.items()}})
+    content = text.getvalue().encode()
+    path.write_bytes(gzip.compress(content, _LEVEL, mtime=0) if compress else content)  # no time: same seed, same bytes
 
 
 def write_mimiciii(hospital: Path, folder: Path) -> None:
