@@ -27,7 +27,6 @@ from wardround.tasks.benchmarks import (
     TEXT_CASE_FAMILIES,
     Benchmark,
     Conversion,
-    Sample,
     Task,
     build_benchmark,
     convert_ehrxqa,
@@ -388,7 +387,10 @@ def _show(benchmark: Benchmark) -> None:
         print_card(card)
         print_warnings(card)
     _show_missing(benchmark)
-    _show_published_counts(benchmark)
+    for name, task_facts in benchmark.manifest.get("tasks", {}).items():
+        published = task_facts.get("cases_as_published")
+        if published and published != task_facts["samples"]:
+            print(f"{name}: {task_facts['samples']:,} cases; its authors publish {published:,}")
     for name, task_facts in benchmark.manifest.get("tasks", {}).items():
         if "aces" in task_facts.get("label", {}):
             print(
@@ -441,14 +443,6 @@ def _show_missing(benchmark: Benchmark) -> None:
             print(f"offered and {words}: " + "; ".join(f"{name} {', '.join(one)}" for name, one in absent.items()))
 
 
-def _show_published_counts(benchmark: Benchmark) -> None:
-    """Print the tasks whose number of cases differs from the published one."""
-    for name, facts in benchmark.manifest.get("tasks", {}).items():
-        published = facts.get("cases_as_published")
-        if published and published != facts["samples"]:
-            print(f"{name}: {facts['samples']:,} cases; its authors publish {published:,}")
-
-
 def _kinds(benchmark: Benchmark) -> dict[str, dict[str, int]]:
     """Return the number of rows of each kind of visit by how it was counted, if a source has kinds of visits."""
     headings = {"stays": "visits that are stays, by kind", "no stays": "visits that are none, by kind"}
@@ -474,15 +468,6 @@ def _show_classes(benchmark: Benchmark, tasks: list[Task]) -> None:
     print_rows(("task", "samples", *SPLITS, "classes"), rows)
 
 
-def _ceilings(samples: Sequence[Sample], wanted: bool) -> tuple[str, ...]:
-    """Return the shares of targets that are listed, and that can be reached at all: an oracle's recall by arm."""
-    if not wanted:
-        return ()
-    listed = fmean(float(sample.facts.get("listed_share", 0.0)) for sample in samples)
-    reachable = fmean(1 - len(sample.unwinnable) / len(sample.target) for sample in samples)
-    return f"{listed:.1%}", f"{reachable:.1%}"
-
-
 def _show_names(benchmark: Benchmark, tasks: list[Task]) -> None:
     strata = [stratum for stratum in STRATA if stratum != "any"]
     ceilings = any("listed_share" in sample.facts for sample in benchmark.all_samples)
@@ -491,6 +476,11 @@ def _show_names(benchmark: Benchmark, tasks: list[Task]) -> None:
         samples = benchmark.samples(task.name)
         space = benchmark.space(task)
         wanted = sum(len(sample.target) for sample in samples)
+        shares: tuple[str, ...] = ()
+        if ceilings:  # of targets that are listed, and that can be reached at all: an oracle's recall by arm
+            listed = fmean(float(sample.facts.get("listed_share", 0.0)) for sample in samples)
+            reachable = fmean(1 - len(sample.unwinnable) / len(sample.target) for sample in samples)
+            shares = (f"{listed:.1%}", f"{reachable:.1%}")
         rows.append(
             (
                 task.name,
@@ -500,7 +490,7 @@ def _show_names(benchmark: Benchmark, tasks: list[Task]) -> None:
                 "" if space is None else str(len(space.labels.labels)),
                 f"{wanted / len(samples):.2f}",
                 f"{sum(len(sample.unwinnable) for sample in samples) / wanted:.1%}",
-                *_ceilings(samples, ceilings),
+                *shares,
             )
         )
     more = ("listed", "reachable") if ceilings else ()

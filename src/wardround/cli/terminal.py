@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from wardround.core import LeakError, UserError, WardroundError, printable, printing
+from wardround.core import LeakError, WardroundError, printable, printing
 from wardround.core.table import Table, as_text
 
 # Plain text tables for the terminal.
@@ -113,30 +113,24 @@ class Dispatch(Protocol):
 def ended(dispatch: Dispatch, words: list[str], *, is_process: bool) -> int:
     """Run a command line's words; return the exit status."""
     with printable_output(), terminable() as terminated:
-        return _ended(dispatch, words, terminated, is_process=is_process)
-
-
-def _ended(dispatch: Dispatch, words: list[str], terminated: Sequence[int], *, is_process: bool) -> int:
-    try:
-        return dispatch(words, is_process=is_process)
-    except UserError as error:
-        return _fail(str(error))
-    except LeakError as error:
-        return _fail(f"stopped, because something from the future was about to be seen: {error}")
-    except WardroundError as error:
-        return _fail(str(error))
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("wardround."):
-            raise
-        return _fail(f"this installation was made without the part {error.name}; install wardround whole")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone: `wardround ... | head`
-        return 141
-    except OSError as error:
-        return _fail(_explain(error))
-    except KeyboardInterrupt:
-        print(f"\nwardround: interrupted; what was finished is kept{_how_to_go_on(words)}", file=sys.stderr)
-        return TERMINATED if terminated else INTERRUPTED
+        try:
+            return dispatch(words, is_process=is_process)
+        except LeakError as error:
+            return _fail(f"stopped, because something from the future was about to be seen: {error}")
+        except WardroundError as error:
+            return _fail(str(error))
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("wardround."):
+                raise
+            return _fail(f"this installation was made without the part {error.name}; install wardround whole")
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone: `wardround ... | head`
+            return 141
+        except OSError as error:
+            return _fail(_explain(error))
+        except KeyboardInterrupt:
+            print(f"\nwardround: interrupted; what was finished is kept{_how_to_go_on(words)}", file=sys.stderr)
+            return TERMINATED if terminated else INTERRUPTED
 
 
 _RESUMED = ("run", "grid", "memory evolve")

@@ -186,13 +186,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     _configure_export(actions.add_parser("export", help="write conversations of training runs", examples=EXAMPLES))
-    _configure_sft(actions.add_parser("sft", help="fine-tune a model on exported rows", examples=EXAMPLES))
+    sft = actions.add_parser("sft", help="fine-tune a model on exported rows", examples=EXAMPLES)
+    sft.add_argument("--rows", type=Path, required=True, help="rows.jsonl of an export")
+    sft.add_argument("--base", type=Path, required=True, help="a model's folder, or a .gguf file")
+    sft.add_argument("--out", type=Path, required=True, help="folder of the trained model")
+    sft.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    _add_recipe(sft)
     base = actions.add_parser("base", help="write weights as they were before training", examples=EXAMPLES)
     base.add_argument("--base", type=Path, required=True, help="a .gguf file")
     base.add_argument("--out", type=Path, required=True, help="the .gguf file to write")
     _add_template(base)
     rl = actions.add_parser("rl", help="reinforce a model in the world of a benchmark (GRPO)", examples=EXAMPLES)
-    _configure_rl(rl)
+    rl.add_argument("--base", type=Path, required=True, help="a model's folder, or a .gguf file")
+    add_world(rl)
+    rl.add_argument("--task", nargs="+", default=[], help="only these tasks")
+    rl.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
+    add_reward_kind(rl)
+    rl.add_argument("--out", type=Path, required=True, help="folder of the trained model")
+    _add_recipe(rl)
     env = actions.add_parser("env", help="open the world that a trainer's policy acts in", examples=WORLD_EXAMPLES)
     configure_env(env)
     reward = actions.add_parser("reward", help="print the reward of an answer", examples=WORLD_EXAMPLES)
@@ -235,24 +246,6 @@ def _configure_export(parser: argparse.ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def _configure_sft(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=Path, required=True, help="rows.jsonl of an export")
-    parser.add_argument("--base", type=Path, required=True, help="a model's folder, or a .gguf file")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the trained model")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    _add_recipe(parser)
-
-
-def _configure_rl(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--base", type=Path, required=True, help="a model's folder, or a .gguf file")
-    add_world(parser)
-    parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
-    parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
-    add_reward_kind(parser)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the trained model")
-    _add_recipe(parser)
-
-
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recipe", type=Path, help="TOML file with [data] and [sft]")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="one setting of a recipe")
@@ -284,7 +277,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
     recipe = _recipe(arguments, "data.")
-    row_tokenizer = _row_tokenizer(arguments)
+    template, row_tokenizer = training_template(arguments.template), None
+    if arguments.tokenizer is not None:
+        row_tokenizer = RowTokenizer(tokenizer=BaseWeights(path=arguments.tokenizer).tokenizer(), template=template)
+    elif arguments.template != DEFAULT_TEMPLATE or any(_set_name(text) == MAX_TOKENS for text in arguments.set):
+        raise UserError(f"--template and {MAX_TOKENS} say how rows are counted and which are too long: add --tokenizer")
     counts = export_folder(
         [RunFolder.open(path) for path in arguments.runs],
         arguments.out,
@@ -306,16 +303,6 @@ def _export(arguments: argparse.Namespace) -> int:
     if counts.not_in_parquet:
         print(f"left out of rows.parquet: {counts.not_in_parquet:,} rows with pictures; rows.jsonl holds them")
     return 0
-
-
-def _row_tokenizer(arguments: argparse.Namespace) -> RowTokenizer | None:
-    """Return a token counter; None without a tokenizer (UserError if it is needed)."""
-    template = training_template(arguments.template)
-    if arguments.tokenizer is not None:
-        return RowTokenizer(tokenizer=BaseWeights(path=arguments.tokenizer).tokenizer(), template=template)
-    if arguments.template != DEFAULT_TEMPLATE or any(_set_name(text) == MAX_TOKENS for text in arguments.set):
-        raise UserError(f"--template and {MAX_TOKENS} say how rows are counted and which are too long: add --tokenizer")
-    return None
 
 
 def _recipe(arguments: argparse.Namespace, *heeded: str) -> TrainingRecipe:
