@@ -11,8 +11,7 @@ import pytest
 from wardround.core import UserError
 from wardround.records.drafts.draft import Draft, _format, _list, _most, _quoted, draft_spec, role_lines
 from wardround.records.drafts.guesses import Guesses, _agreed, _key, _subject
-from wardround.records.drafts.look import ColumnLook, FileLook, spelt
-from wardround.records.drafts.time_formats import TimeFormats, time_formats
+from wardround.records.drafts.look import ColumnLook, FileLook, TimeFormats, spelt, time_formats
 
 
 @pytest.mark.parametrize(

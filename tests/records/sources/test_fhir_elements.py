@@ -13,10 +13,9 @@ import pytest
 from records.fhir_resources import code, encounter, patient, resource
 from wardround.records import load_source_spec
 from wardround.records.reading.flat_tables import FlatTables
-from wardround.records.sources.fhir import elements as remembered
+from wardround.records.sources.fhir import files as remembered
 from wardround.records.sources.fhir import flatten_fhir
-from wardround.records.sources.fhir.elements import Elements, once
-from wardround.records.sources.fhir.files import parsed_resources
+from wardround.records.sources.fhir.files import Elements, once, parsed_resources
 from wardround.records.specs import WallClock
 
 NEW_YORK = load_source_spec("fhir").in_zone("America/New_York")

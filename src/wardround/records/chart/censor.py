@@ -120,7 +120,8 @@ def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime
                 layout, layout.spec.pending, stored, visible=visible, ordered=heads, event=event, as_of=as_of, now=now
             )
     stored, event = _select(stored, visible, event)
-    return _alone(hand_out(layout, stored, as_of, late_masks(layout, stored, now), ())), event.copy()
+    batch = hand_out(layout, stored, as_of, late_masks(layout, stored, now), ())
+    return pa.concat_batches([batch]), event.copy()  # a slice would keep the memory of rows that were cut away
 
 
 def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:
@@ -133,12 +134,7 @@ def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetim
     if papers.time is not None:
         times = clock(stored, PUBLISHED)
         stored, event = _select(stored, times <= now if papers.operator == "<=" else times < now, event)
-    return _alone(hand_out(layout, stored, as_of, {}, papers.hide)), event.copy()
-
-
-def _alone(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a copy: a slice would keep the memory of rows that were cut away."""
-    return pa.concat_batches([batch])
+    return pa.concat_batches([hand_out(layout, stored, as_of, {}, papers.hide)]), event.copy()  # as above
 
 
 def clock(stored: pa.RecordBatch, name: str) -> Times:

@@ -137,16 +137,13 @@ class Chart:
             return found
         if name not in self.layouts:
             raise RecordError(f"no table {name!r}; there are {', '.join(self.layouts)}")
-        return self._tables.setdefault(name, self._load(name))
-
-    def _load(self, name: str) -> ChartTable:
-        layout = self.layouts[name]
+        spec = self.layouts[name].spec
         batch, times = unsealed(self.inside).table(name)
-        if layout.spec.is_static:
+        if spec.is_static:
             event_time = np.full(len(times), np.datetime64("NaT", "us"))
         else:
             event_time = times.view("datetime64[us]")
-        return ChartTable(name=name, spec=layout.spec, batch=batch, event_time=event_time)
+        return self._tables.setdefault(name, ChartTable(name=name, spec=spec, batch=batch, event_time=event_time))
 
     @property
     def ended_rows(self) -> frozenset[str]:

@@ -14,12 +14,12 @@ from wardround.records.drafts.look import (
     ColumnLook,
     FileLook,
     TableFiles,
+    TimeFormats,
     grouped_files,
     look_at,
     plain_name,
     spelt,
 )
-from wardround.records.drafts.time_formats import TimeFormats
 from wardround.records.specs.roles import ROLES
 
 # Roles that tables of the draft may have, as commented lines; a person removes the comment sign from the right ones.

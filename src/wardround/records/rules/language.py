@@ -377,15 +377,7 @@ _TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|-?[0-9]+|'[^']*'|[(),])")
 
 def parse_rule(text: str) -> Rule:
     """Parse one rule. UserError says what was expected and shows the text."""
-    tokens = _tokens(text)
-    rule, rest = _parse(tokens, text)
-    if rest:
-        raise UserError(f"time rule {text!r}: expected the end after {str(rule)!r}, found {rest[0]!r}")
-    return rule
-
-
-def _tokens(text: str) -> list[str]:
-    tokens, position = [], 0
+    tokens, position = list[str](), 0
     while position < len(text.rstrip()):
         match = _TOKEN.match(text, position)
         if match is None:
@@ -394,7 +386,10 @@ def _tokens(text: str) -> list[str]:
         position = match.end()
     if not tokens:
         raise UserError("a time rule is empty; write a column, 'always' or 'never'")
-    return tokens
+    rule, rest = _parse(tokens, text)
+    if rest:
+        raise UserError(f"time rule {text!r}: expected the end after {str(rule)!r}, found {rest[0]!r}")
+    return rule
 
 
 def _parse(tokens: list[str], text: str) -> tuple[Rule, list[str]]:

@@ -217,11 +217,6 @@ def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[
 # data or ends the process. CRC-32 of a frame costs 2.5 us for 10 KB; whole files have SHA-256.
 
 
-def frame_checksum(data: Any) -> int:
-    """Return the checksum of a frame's stored bytes."""
-    return zlib.crc32(data)
-
-
 def file_sha256(data: Any) -> str:
     """Return the hex SHA-256 of a file's bytes, mapped or read."""
     return hashlib.sha256(data).hexdigest()
@@ -256,7 +251,7 @@ def cut(data: Any, offset: int, size: int, checksum: int, path: Path) -> Any:
     if offset + size > data.size:
         raise damaged(path, "it is too short")
     part = data.slice(offset, size)
-    if frame_checksum(part) != checksum:
+    if zlib.crc32(part) != checksum:
         raise damaged(path)
     return part
 
@@ -274,15 +269,11 @@ def write_manifest(store: Path, body: Mapping[str, Any]) -> None:
 
     All other files are synced to the disk first, so that a store that opens is complete after a loss of power.
     """
-    files = {path.relative_to(store).as_posix(): file_sha256(path.read_bytes()) for path in hashed_files(store)}
+    hashed = sorted(path for pattern in _HASHED for path in store.glob(pattern) if path.is_file())
+    files = {path.relative_to(store).as_posix(): file_sha256(path.read_bytes()) for path in hashed}
     plain = json.loads(json.dumps({**body, "version": STORE_VERSION, "files": files}))
     sync_tree(store)
     write_atomically(store / MANIFEST, json.dumps({**plain, _SEAL: content_hash(plain)}, indent=1))
-
-
-def hashed_files(store: Path) -> list[Path]:
-    """Return the files whose hashes are written into the manifest."""
-    return sorted(path for pattern in _HASHED for path in store.glob(pattern) if path.is_file())
 
 
 def read_manifest(store: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +20,6 @@ from wardround.records.shards.layout import (
     cut,
     damaged,
     dictionary_file,
-    frame_checksum,
     map_checked,
     map_file,
 )
@@ -135,7 +135,7 @@ def _write_messages(
         for head, end in zip(heads.tolist(), ends.tolist(), strict=True):
             start, stop = int(first[head]), int(first[end - 1] + rows[end - 1])
             stored, raw = pack(head, batch.slice(start, stop - start).serialize())
-            places.append((offset, len(stored), raw, frame_checksum(stored)))
+            places.append((offset, len(stored), raw, zlib.crc32(stored)))
             offset += target.write(stored)
         tail = _pack(pa.py_buffer(_END_OF_STREAM), codec)[0]
         offset += target.write(tail)
@@ -143,9 +143,9 @@ def _write_messages(
         name=path.name,
         size=offset,
         head_size=len(schema),
-        head_checksum=frame_checksum(schema),
+        head_checksum=zlib.crc32(schema),
         tail_size=len(tail),
-        tail_checksum=frame_checksum(tail),
+        tail_checksum=zlib.crc32(tail),
     )
     return places, file
 

@@ -4,8 +4,7 @@ This code decides only which element becomes which cell; the spec says when a ro
 """
 
 from wardround.records.sources.fhir.context import NAMING_TYPES, Names, ResourceReading
-from wardround.records.sources.fhir.elements import Elements
-from wardround.records.sources.fhir.files import Found, parsed_resources
+from wardround.records.sources.fhir.files import Elements, Found, parsed_resources
 from wardround.records.sources.fhir.flattener import flatten_fhir, require_local_times, resource_rows
 from wardround.records.sources.fhir.values import Malformed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from wardround.records.sources.fhir.context import ResourceReading, Row, Rows, coded
-from wardround.records.sources.fhir.elements import Json
+from wardround.records.sources.fhir.files import Json
 from wardround.records.sources.fhir.values import (
     codes_of,
     coding,

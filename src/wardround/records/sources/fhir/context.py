@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.records.reading.flat_tables import FlatTables
-from wardround.records.sources.fhir.elements import Elements, Json, once
-from wardround.records.sources.fhir.files import Found, read_resources
+from wardround.records.sources.fhir.files import Elements, Found, Json, once, read_resources
 from wardround.records.sources.fhir.values import (
     NOTHING,
     CodedConcept,

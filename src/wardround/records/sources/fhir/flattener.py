@@ -16,8 +16,7 @@ from wardround.core.garbage import no_cycle_collection
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import clinical, medications, people, results
 from wardround.records.sources.fhir.context import NAMING_TYPES, Maker, Names, NobodysResource, ResourceReading, Row
-from wardround.records.sources.fhir.elements import Elements, once
-from wardround.records.sources.fhir.files import Found, read_resources
+from wardround.records.sources.fhir.files import Elements, Found, once, read_resources
 from wardround.records.sources.fhir.values import Malformed, without_unread_ends
 from wardround.records.specs.wall_clock import UndeclaredZone, WallClock, offsets
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from wardround.records.sources.fhir.context import ResourceReading, Row, Rows
-from wardround.records.sources.fhir.elements import Json
+from wardround.records.sources.fhir.files import Json
 from wardround.records.sources.fhir.values import (
     CodedConcept,
     coding,

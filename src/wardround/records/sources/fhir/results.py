@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from wardround.records.sources.fhir.context import ResourceReading, Row, Rows, coded
-from wardround.records.sources.fhir.elements import Json, once
+from wardround.records.sources.fhir.files import Json, once
 from wardround.records.sources.fhir.values import (
     codes_of,
     concept,

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
 
-from wardround.records.sources.fhir.elements import Json, once
+from wardround.records.sources.fhir.files import Json, once
 
 SYSTEMS = {
     "http://loinc.org": "LOINC",
