@@ -169,7 +169,9 @@ def schema_of(hint: Any) -> dict[str, Any]:
     if origin is Literal:
         return {"type": "string", "enum": list(get_args(hint))}
     if origin in (Union, types.UnionType):
-        return _either([schema_of(part) for part in get_args(hint)])
+        parts = [schema_of(part) for part in get_args(hint)]
+        is_plain = all(set(part) == {"type"} for part in parts)
+        return {"type": [part["type"] for part in parts]} if is_plain else {"anyOf": parts}
     if is_typeddict(hint):
         members = get_type_hints(hint, include_extras=True)
         fields = {name: schema_of(member) for name, member in members.items()}
@@ -180,12 +182,6 @@ def schema_of(hint: Any) -> dict[str, Any]:
     if kind is None:
         raise TypeError(f"{hint!r} is none of str, int, float, bool, list[...], a TypedDict, Literal and their unions")
     return {"type": kind}
-
-
-def _either(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    if all(set(part) == {"type"} for part in parts):
-        return {"type": [part["type"] for part in parts]}
-    return {"anyOf": list(parts)}
 
 
 def _no_schema(function: SideReply, name: str, why: str) -> UserError:

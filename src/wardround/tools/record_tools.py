@@ -239,7 +239,13 @@ def get_column_names(session: Session, page: Page, *, table_name: str) -> ToolRe
     header = ("column", "type", "description")
     text, shown, cursor = table_page(page.of(table_name=view.name), f"columns of {view.name}", header, rows)
     if session.aids.short_pages:
-        text = "\n".join((text, *_what_a_row_is(view)))
+        spec, delay = view.table.spec, _usual_delay(view)
+        about = (
+            f"{view.name}: {_brief(spec.description)}" if spec.description else "",
+            f"one row per: {', '.join(spec.key)}" if spec.key else "",
+            delay,
+        )
+        text = "\n".join((text, *filter(None, about)))
     return ToolResult(text=text, table=view.name, rows_total=len(rows), rows_shown=shown, cursor=cursor)
 
 
@@ -251,17 +257,6 @@ def get_table_description(session: Session, *, table_name: str) -> ToolResult:
         return ToolResult(text=f"{space.name}: {len(space.labels.labels):,} possible answers, one per row.")
     view = session.view(table_name)
     return ToolResult(text="\n".join(_about(session, view)), table=view.name)
-
-
-def _what_a_row_is(view: TableView) -> list[str]:
-    """Return what a table contains, the key of a row, and the usual filing delay, in lines."""
-    spec = view.table.spec
-    delay = _usual_delay(view)
-    return [
-        *([f"{view.name}: {_brief(spec.description)}"] if spec.description else []),
-        *([f"one row per: {', '.join(spec.key)}"] if spec.key else []),
-        *([delay] if delay else []),
-    ]
 
 
 def _about(session: Session, view: TableView) -> list[str]:

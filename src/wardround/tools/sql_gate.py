@@ -218,7 +218,9 @@ class SqlGate:
                 self._load(whole=True)
                 answer = self._answer(sql)
             answer = replace(answer, tables=tuple(name for name in self.table_names if name.lower() in self._names))
-            self._keep(sql, answer)
+            while len(self._recent) >= _RECENT_ANSWERS:  # the next page does not run the statement again
+                self._recent.pop(next(iter(self._recent)))
+            self._recent[sql] = answer
             return answer
 
     def _answer(self, sql: str) -> SqlAnswer:
@@ -229,12 +231,6 @@ class SqlGate:
         except _HeapSpent:
             with _ALONE:
                 return self._run(sql, self.limits.heap_bytes)
-
-    def _keep(self, sql: str, answer: SqlAnswer) -> None:
-        """Keep the last few answers, so that the next page does not run the statement again."""
-        while len(self._recent) >= _RECENT_ANSWERS:
-            self._recent.pop(next(iter(self._recent)))
-        self._recent[sql] = answer
 
     def close(self) -> None:
         """Free the database."""

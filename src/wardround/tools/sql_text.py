@@ -123,8 +123,5 @@ def _is_use(statement: list[Token], index: int) -> bool:
     if token.kind not in ("word", "quoted", "string"):
         return False
     following = statement[index + 1].text if index + 1 < len(statement) else ""
-    return following not in (".", "as") or (following == "as" and index > 0 and _in_from(statement[index - 1]))
-
-
-def _in_from(before: Token) -> bool:
-    return before.text in ("from", "join", ",", "(")
+    before = statement[index - 1].text if index > 0 else ""
+    return following not in (".", "as") or (following == "as" and before in ("from", "join", ",", "("))

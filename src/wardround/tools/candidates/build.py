@@ -58,7 +58,12 @@ def role_labels(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | N
     if name != "order":
         return RoleLabels(columns=naming_columns(role, spec), spelling=named)
     columns = (*naming_columns(role, spec), *((role.drug_code,) if role.drug_code else ()))
-    return RoleLabels(columns=columns, spelling=_drug(role, named, drug_grouper(spec, user_codes)))
+    drugs = drug_grouper(spec, user_codes)
+
+    def spelling(*cells: str | None) -> str | None:
+        return drugs.label(named(*cells), cells[-1] if role.drug_code else None)
+
+    return RoleLabels(columns=columns, spelling=spelling)
 
 
 def naming_columns(role: RowRole, spec: SourceSpec) -> tuple[str, ...]:
@@ -108,13 +113,6 @@ def _named(role: RowRole, columns: tuple[str, ...]) -> Callable[..., str | None]
             if text and text.strip().casefold() not in nothing:
                 return text
         return None
-
-    return spelling
-
-
-def _drug(role: RowRole, named: Callable[..., str | None], grouper: DrugGrouper) -> Callable[..., str | None]:
-    def spelling(*cells: str | None) -> str | None:
-        return grouper.label(named(*cells), cells[-1] if role.drug_code else None)
 
     return spelling
 

@@ -113,7 +113,9 @@ class CandidateSpace:
         self.without = without
         self.labels = labels
         self.vocabulary = vocabulary
-        self.uses = _as_counts(uses, labels)
+        if isinstance(uses, Mapping):
+            uses = np.array([uses.get(label, 0) for label in labels.labels], dtype=np.int32)
+        self.uses = uses
         self._use_factors = None if self.uses is None else _use_factors(self.uses, vocabulary)
         self.index = index or SpaceIndex.build(labels, descriptions)
         self.encoder = encoder
@@ -315,12 +317,6 @@ class CandidateSpace:
         return CandidateSpace(
             name=self.name, labels=own, index=index, uses=kept.get("uses"), vocabulary=self.vocabulary
         )
-
-
-def _as_counts(uses: Mapping[str, int] | NDArray[np.int32] | None, labels: LabelSet) -> NDArray[np.int32] | None:
-    if isinstance(uses, Mapping):
-        return np.array([uses.get(label, 0) for label in labels.labels], dtype=np.int32)
-    return uses
 
 
 def _use_factors(uses: NDArray[np.int32], vocabulary: str) -> NDArray[np.float64]:

@@ -144,7 +144,8 @@ def shown_values(dataset: Any, stored: Grey, frame: int, window: GreyWindow | No
         raise
     except Exception as error:  # tables of foreign files can be wrong in any way
         raise ToolFailure(f"the look-up tables of this file cannot be applied ({type(error).__name__}).") from error
-    if _is_inverted(dataset):
+    inverse = str(dataset.get("PresentationLUTShape", "") or "").upper() == "INVERSE"
+    if inverse or str(dataset.PhotometricInterpretation) == "MONOCHROME1":  # low values are white; both mean it once
         shares = 1.0 - shares
     if padding is not None:
         shares = np.where(padding, np.float32(0.0), shares)
@@ -238,13 +239,6 @@ def _presented(dataset: Any, shares: Grey) -> Grey:
     count = int(item.LUTDescriptor[0]) or 65536
     first = int(item.LUTDescriptor[1])
     return _by_table(item, np.rint(shares * (count - 1)).astype(np.float32) + first)
-
-
-def _is_inverted(dataset: Any) -> bool:
-    """Return whether low values are white: MONOCHROME1 says so, and so does an inverse presentation; both mean it
-    once."""
-    inverse = str(dataset.get("PresentationLUTShape", "") or "").upper() == "INVERSE"
-    return str(dataset.PhotometricInterpretation) == "MONOCHROME1" or inverse
 
 
 def _padding(dataset: Any, stored: Grey) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -91,14 +91,9 @@ def read_boxes(text: str, schema: Mapping[str, Any]) -> tuple[Any, str | None]:
     if problem is None:
         outside = any(number > 1 for box in value["boxes"] for number in box)
         return (None, "the numbers of a box go from 0 to 1") if outside else (value, None)
-    boxes = list(_own_boxes(text))
+    written = ((shares, found) for form, shares in _BOX_FORMS for found in form.finditer(text))
+    boxes = [list(shares([float(number) for number in found.groups()])) for shares, found in written]
     return ({"boxes": boxes}, None) if boxes else (None, problem)
-
-
-def _own_boxes(text: str) -> Iterator[list[float]]:
-    for form, shares in _BOX_FORMS:
-        for found in form.finditer(text):
-            yield list(shares([float(number) for number in found.groups()]))
 
 
 # Who writes reports and finds phrases: adapters over models that this project does not ship.
@@ -290,7 +285,8 @@ def mentions_of(text: str) -> dict[str, bool]:
     {'Effusion': True, 'Pneumothorax': False}
     """
     found: dict[str, bool] = {}
-    for clause in _clauses(text):
+    sentences = re.split(r"(?<=[.!?])\s+|\n", text)
+    for clause in (clause for sentence in sentences for clause in _TURN.split(sentence)):
         if _DOUBTED.search(clause):
             continue
         denied = _DENIED.search(clause)
@@ -299,11 +295,6 @@ def mentions_of(text: str) -> dict[str, bool]:
             if word is not None:
                 found[name] = found.get(name, False) or denied is None or denied.start() > word.end()
     return {name: found[name] for name in _WORDS if name in found}
-
-
-def _clauses(text: str) -> Iterator[str]:
-    for sentence in re.split(r"(?<=[.!?])\s+|\n", text):
-        yield from _TURN.split(sentence)
 
 
 # Where the parts of a report contradict one another, or the classifier contradicts them.

@@ -245,7 +245,11 @@ class Browser:
             page, place = self._at(link, written=True), 0
         else:
             page, place = self._led_to(self._page(cursor), link)
-        page = _source_of(page) if view_source else page
+        if view_source:
+            if page.source is None:
+                raise ToolFailure("the page has no source that is a text.")
+            lines = wrapped(page.source)
+            page = BrowserPage(url=page.url, title=f"source of {page.title}", lines=lines, source=page.source)
         return self._come_to(page, line=place if line < 0 else line, count=count, tokens=tokens)
 
     def find(self, pattern: str, *, cursor: int, tokens: int) -> str:
@@ -295,12 +299,6 @@ class Browser:
             self._pages.append(page)
             cursor = len(self._pages) - 1
         return page.shown(cursor, line, page.end_of_view(line, count, tokens))
-
-
-def _source_of(page: BrowserPage) -> BrowserPage:
-    if page.source is None:
-        raise ToolFailure("the page has no source that is a text.")
-    return BrowserPage(url=page.url, title=f"source of {page.title}", lines=wrapped(page.source), source=page.source)
 
 
 # A browser for models: search, open and find with numbered pages, lines and links.

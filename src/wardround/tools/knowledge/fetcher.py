@@ -299,8 +299,10 @@ class Fetcher:
         headers = [("host", address.host), *_HEADERS.items(), ("connection", "close")]
         times = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _STEP_SECONDS)}
         try:
+            if address.scheme == "https" and self._tls is None:
+                self._tls = httpx2.create_ssl_context(trust_env=False)
             with (
-                httpcore2.ConnectionPool(ssl_context=self._context(address), network_backend=backend) as pool,
+                httpcore2.ConnectionPool(ssl_context=self._tls, network_backend=backend) as pool,
                 pool.stream("GET", address.text, headers=headers, extensions=times) as response,
             ):
                 found = _read(address, response)
@@ -311,29 +313,19 @@ class Fetcher:
             raise _failed("took too long to answer")
         return found
 
-    def _context(self, address: WebAddress) -> ssl.SSLContext | None:
-        if address.scheme == "https" and self._tls is None:
-            self._tls = httpx2.create_ssl_context(trust_env=False)
-        return self._tls
-
 
 def _failed(what: str) -> ToolFailure:
     return ToolFailure(f"the page's server {what}; try another page.")
-
-
-def _led_to(page: str, written: str) -> str:
-    """Return where a redirect leads. A value that is no address stays as it is and is refused later."""
-    try:
-        return urljoin(page, written)
-    except ValueError:
-        return written
 
 
 def _read(address: WebAddress, response: httpcore2.Response) -> Fetched | WebAddress:
     """Return the page of a response, or where it redirects to."""
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
     if response.status in _REDIRECTS and headers.get("location"):
-        return web_address(_led_to(address.text, headers["location"]))
+        led_to = headers["location"]
+        with suppress(ValueError):  # what is no address is refused as it is written
+            led_to = urljoin(address.text, led_to)
+        return web_address(led_to)
     if response.status != 200:
         raise ToolFailure(f"the page's server answered {response.status}; try another page.")
     kind, _, parameters = headers.get("content-type", "").partition(";")

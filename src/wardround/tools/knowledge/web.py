@@ -372,19 +372,16 @@ def _page_facts(fetched: Fetched) -> dict[str, Any]:
 def _readable(fetched: Fetched) -> tuple[ReadableText, str | None]:
     """Return the page's text and, if it is a text document, its source."""
     if fetched.content_type == "application/pdf":
-        return ReadableText(title=fetched.url, text=_of_pdf(fetched)), None
+        try:
+            text = visible(read_pdf(fetched.body, "the file")).translate(_MARKS)
+        except UserError as error:
+            raise ToolFailure(f"{error}; try another page.") from None
+        return ReadableText(title=fetched.url, text=text), None
     written = _decoded(fetched)
     source = visible(written).translate(_MARKS)
     if fetched.content_type in _HTML:
         return read_html(written.encode("utf-8", "replace"), fetched.url), source
     return ReadableText(title=fetched.url, text=source), source
-
-
-def _of_pdf(fetched: Fetched) -> str:
-    try:
-        return visible(read_pdf(fetched.body, "the file")).translate(_MARKS)
-    except UserError as error:
-        raise ToolFailure(f"{error}; try another page.") from None
 
 
 def _decoded(fetched: Fetched) -> str:
