@@ -25,8 +25,8 @@ from wardround.audits.swap.knowledge import (
 )
 from wardround.audits.swap.raw_records import TableRow
 from wardround.core import RecordError, UserError, from_microseconds, nearest, read_toml
-from wardround.records import MomentRole, SourceSpec, SpanRole, TableSpec
-from wardround.records.rules import NamedRow, Rule, walk
+from wardround.records import SourceSpec, SpanRole, TableSpec
+from wardround.records.rules import NamedRow, walk
 from wardround.records.shards import NEVER_TIME
 from wardround.records.specs import refuse_open_questions
 from wardround.records.store import Store
@@ -77,15 +77,10 @@ def linked_columns(spec: SourceSpec, table: TableSpec) -> dict[str, str]:
     """Return the columns that name a row of another table, with that table."""
     keys = {other.key[0]: other.name for other in asked_tables(spec) if len(other.key) == 1 and other is not table}
     found = {name: keys[name] for name in table.columns if name in keys and name not in table.key}
-    for part in (part for _, rule in table.rules() for part in _named_rows(rule)):
-        found[part[0]] = part[1]
+    found |= {part.key: part.table for _, rule in table.rules() for part in walk(rule) if isinstance(part, NamedRow)}
     if table.subject_from is not None:
         found[table.subject_from.key] = table.subject_from.table
     return {name: other for name, other in found.items() if name != table.subject}
-
-
-def _named_rows(rule: Rule) -> Iterator[tuple[str, str]]:
-    yield from ((part.key, part.table) for part in walk(rule) if isinstance(part, NamedRow))
 
 
 def _table(spec: SourceSpec, table: TableSpec) -> Iterator[str]:
@@ -136,8 +131,12 @@ def read_knowledge(path: Path, spec: SourceSpec) -> SwapTable:
         if name not in tables or name not in files:
             why = "no such table" if name not in tables else "nobody answered for it"
             raise UserError(f"{path.name}: files.{name}: {why}; see 'wardround spec knowledge {spec.name}'")
-    own = {name: _by_path(anchor, tables) for name, anchor in body.get("anchors", {}).items()}
-    anchors = {**_anchors(tables.values()), **own}
+    anchors = _anchors(tables.values())
+    for name, anchor in body.get(
+        "anchors", {}
+    ).items():  # the person's own: their tables by the names of the copy's files
+        file = anchor.get("file", "")
+        anchors[name] = {**anchor, "file": one_file(tables[file]) if file in tables else anchor.get("file")}
     rules = {}
     for name, table in tables.items():
         parts = files[name] if isinstance(files[name], list) else [files[name]]
@@ -199,12 +198,6 @@ def _stays(spec: SourceSpec, name: str) -> StaySpan | None:
 def answered_by(path: Path) -> str:
     """Return who answered."""
     return str(read_toml(path)["source"]["answered_by"])
-
-
-def _by_path(anchor: Mapping[str, Any], tables: Mapping[str, TableSpec]) -> dict[str, Any]:
-    """Return an anchor of the person's own, its table by the name of the copy's file."""
-    table = tables.get(anchor.get("file", ""))
-    return {**anchor, "file": anchor.get("file") if table is None else one_file(table)}
 
 
 def _anchors(tables: Iterable[TableSpec]) -> dict[str, dict[str, Any]]:
@@ -310,7 +303,10 @@ def known_by_roles(spec: SourceSpec) -> Mapping[str, Any]:
     stay = None if admission is None else admission.id or spec.tables[admission.table].encounter
     outcomes += _summaries(spec, stay)
     return {
-        "deaths": [_death(role) for role in roles.death],
+        "deaths": [
+            [role.table, role.code, list(role.starts)] if role.code else [role.table, role.time or "", ""]
+            for role in roles.death
+        ],
         "outcomes": outcomes,
         "care": {table: spec.tables[table].encounter or "" for table in care},
         "names": {table: _names(spec, table, stays) for table in (*care, *(outcome[0] for outcome in outcomes))},
@@ -321,10 +317,6 @@ def known_by_roles(spec: SourceSpec) -> Mapping[str, Any]:
             if len(spec.tables[other].key) == 1
         ],
     }
-
-
-def _death(role: MomentRole) -> list[Any]:
-    return [role.table, role.code, list(role.starts)] if role.code else [role.table, role.time or "", ""]
 
 
 def _ends(spec: SourceSpec, span: SpanRole) -> list[list[Any]]:

@@ -102,7 +102,9 @@ def audit_plausibility(
     found = PlausibilityReport(
         source=store.spec.name, against=None if against is None else against.spec.name, subjects=len(wanted)
     )
-    others = None if against is None else _by_name(against, _known(against))
+    others: dict[str, int] | None = None
+    if against is not None:
+        others = {_name_of(_Record(against, int(one)), _known(against)): int(one) for one in against.subjects}
     if store.spec.name not in _content():
         found.skipped |= _not_told(known, knowledge)
     for done, subject in enumerate(wanted):
@@ -252,10 +254,6 @@ def _keys_looked_at(
         yield column, places, [name for name in store.table_names if [name, column] not in places]
 
 
-def _by_name(store: Store, known: Mapping[str, Any]) -> dict[str, int]:
-    return {_name_of(_Record(store, int(subject)), known): int(subject) for subject in store.subjects}
-
-
 def _name_of(record: _Record, known: Mapping[str, Any]) -> str:
     """Return the hospital's number of a person."""
     if "subject" in known:
@@ -303,13 +301,10 @@ def _keys(table: ShownTable, word: str) -> Iterable[str]:
     if first == "day":
         return [text[:10] for text in table.texts(rest)]
     if rest:
-        return [_part(text, int(rest)) for text in table.texts(first)]
+        place = int(rest)
+        parts = [text.split("//") for text in table.texts(first)]
+        return [one[place] if place < len(one) else "" for one in parts]
     return [text.strip() for text in table.texts(first)]
-
-
-def _part(code: str, place: int) -> str:
-    parts = code.split("//")
-    return parts[place] if place < len(parts) else ""
 
 
 def _time(microseconds: int) -> str:

@@ -130,15 +130,12 @@ def _events(store: Store, place: Path, time: Any, report: Reporter) -> Path:
     table = pa.concat_tables([pq.read_table(file) for file in sorted((place / time / "data").rglob("*.parquet"))])
     last = table.group_by("telling_of").aggregate([("revision", "max")])
     newest = dict(zip(last["telling_of"].to_pylist(), last["revision_max"].to_pylist(), strict=True))
-    kept = [newest[one] == revision for one, revision in zip(*_columns(table, "telling_of", "revision"), strict=True)]
+    told, revisions = (table[name].to_pylist() for name in ("telling_of", "revision"))
+    kept = [newest[one] == revision for one, revision in zip(told, revisions, strict=True)]
     file = place / f"{time}.parquet"
     chosen = table.filter(pa.array(kept) if time == "event" else pc.is_valid(table["subject_id"])).select(_COLUMNS)
     pq.write_table(chosen.sort_by([("subject_id", "ascending"), ("time", "ascending")]), file)
     return file
-
-
-def _columns(table: pa.Table, *names: str) -> list[list[Any]]:
-    return [table[name].to_pylist() for name in names]
 
 
 def _labels_of(task_file: Path, file: Path) -> _Labels:

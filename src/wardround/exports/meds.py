@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -340,6 +341,8 @@ def _about(store: Store, settings: ExportSettings) -> dict[str, Any]:
 
 
 Event = tuple[Any, ...]
+_CODE = 2
+"""Where an event has its code: after the subject and the time."""
 
 
 def differing_exports(store: Store, other: Store, moments: Mapping[int, datetime]) -> Compared:
@@ -355,20 +358,11 @@ def differing_exports(store: Store, other: Store, moments: Mapping[int, datetime
         found.compared["exported events"] += len(first)
         if first == second:
             continue
-        change = next(pair for pair in _pairs(first, second) if pair[0] != pair[1])
+        change = next(pair for pair in zip_longest(first, second) if pair[0] != pair[1])
         code = next(str(event[_CODE]) for event in change if event is not None)
         found.differences.append(f"{subject} by {as_of}, exported events: {change[0]} in the other future {change[1]}")
         found.places[f"exported events {code.partition('//')[0]}"] += 1
     return found
-
-
-_CODE = 2
-"""Where an event has its code: after the subject and the time."""
-
-
-def _pairs(first: list[Event], second: list[Event]) -> Iterator[tuple[Event | None, Event | None]]:
-    for place in range(max(len(first), len(second))):
-        yield (first[place] if place < len(first) else None, second[place] if place < len(second) else None)
 
 
 def _known_events(store: Store, folder: Path, moments: Mapping[int, datetime]) -> Iterator[tuple[int, list[Event]]]:

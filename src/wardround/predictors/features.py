@@ -99,7 +99,7 @@ def chart_counts(columns: EventColumns, *, valued_events: bool = True) -> dict[s
     """Count the visible events by code."""
     concept = columns.concept
     if not valued_events:
-        concept = concept[~columns.is_numeric & _without_text(columns)]
+        concept = concept[~columns.is_numeric & (~np.asarray(columns.text_array.is_valid()))]
     counts: dict[str, int] = {}
     for code, count in zip(columns.codes, np.bincount(concept, minlength=len(columns.codes)).tolist(), strict=True):
         if count:
@@ -199,10 +199,6 @@ def _parts_by_subject(keys: Sequence[Key], size: int) -> Iterable[list[Key]]:
             part = []
     if part:
         yield part
-
-
-def _without_text(columns: EventColumns) -> npt.NDArray[np.bool_]:
-    return ~np.asarray(columns.text_array.is_valid())
 
 
 def read_counts(path: Path) -> CountTable:

@@ -175,7 +175,7 @@ class Logistic:
         train, dev, test = _used_columns(train, dev, test)
         scaler = optional("sklearn.preprocessing").MaxAbsScaler().fit(train)
         train, dev, test = (scaler.transform(rows) if len_of(rows) else rows for rows in (train, dev, test))
-        with _threads(self.threads):
+        with optional("threadpoolctl").threadpool_limits(limits=self.threads):
             grid = self.grid if _can_rank(dev_truth) else ()
             models = {c: self._fit(train, truth, c, self.iterations) for c in grid}
             tried = {c: _on_dev(model, dev, dev_truth, classes) for c, model in models.items()}
@@ -290,12 +290,6 @@ def _used_columns(train: Any, *others: Any) -> tuple[Any, ...]:
         return train, *others
     used = np.flatnonzero(train.getnnz(axis=0))
     return train[:, used], *(rows[:, used] for rows in others)
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    with optional("threadpoolctl").threadpool_limits(limits=count):
-        yield
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class RawAnswers:
 
     def answer(self, task: str, subject: int, asked: datetime) -> frozenset[str]:
         """Return the names that are right. KeyError: there is no second path for the task."""
-        return frozenset(_spelt(name) for name in NAME_TASKS[task](self, subject, asked))
+        return frozenset(" ".join(name.split()).casefold() for name in NAME_TASKS[task](self, subject, asked))
 
     def transfers(self, subject: int, asked: datetime) -> Iterable[str]:
         """The unit of the next minute."""
@@ -133,10 +133,6 @@ def _session(events: Iterable[Named], start: datetime) -> Iterator[str]:
             return
         last = moment
         yield name
-
-
-def _spelt(name: str) -> str:
-    return " ".join(name.split()).casefold()
 
 
 NAME_TASKS: Mapping[str, Callable[[RawAnswers, int, datetime], Iterable[str]]] = {

@@ -206,7 +206,7 @@ class Future:
                 other = self.keys.other(path, text, "".join(second.texts(self.subject)))
                 if other is None:
                     return False
-                second.change(path, partial(_instead, other))
+                put(second, path, other)
         return True
 
     def _whole(self, record: RawRecord, rule: KnowledgeRule, number: int) -> RawRecord:
@@ -329,40 +329,31 @@ class Future:
             elif died:
                 changed.change(path, lambda text: "")
             else:
-                at = self._death(changed, words[0])
+                at = None if words[0] == "later" else self.work.moment(changed, words[0])
+                if at is None or at <= self.as_of:
+                    at = self.as_of + timedelta(hours=29) * self.stretch
                 form = next(iter(self.seen.values.get(path, ())), record.time_form)
                 changed.fill(path, self._spelt(record, at, path, form))
-
-    def _death(self, changed: RawRecord, word: str) -> datetime:
-        at = None if word == "later" else self.work.moment(changed, word)
-        return at if at is not None and at > self.as_of else self.as_of + timedelta(hours=29) * self.stretch
 
     def _items(self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule) -> None:
         """Change the parts of lists that have times of their own: every other one goes."""
         for path, clocks in rule.items.items():
             for number, item in enumerate(changed.items(path)):
-                if self.is_later_part(item, clocks):
-                    self._item(changed, path, item, rule, number)
+                if not self.is_later_part(item, clocks):
+                    for part in item.paths():
+                        item.change(part, partial(self._moved, item, part))
+                elif number % 2:
+                    changed.remove(path, item)
                 else:
-                    self._later_times(item)
-
-    def _later_times(self, item: RawRecord) -> None:
-        for part in item.paths():
-            item.change(part, partial(self._moved, item, part))
+                    before = item.copy()
+                    for part in item.paths():
+                        item.change(part, partial(self._change, before, part, number, rule))
 
     def _moved(self, record: RawRecord, path: str, text: str) -> str:
         at = self.work.read(record, path, text)
         if at is None or at <= self.as_of:
             return text
         return self._spelt(record, later(at, self.as_of, self.stretch), path, text)
-
-    def _item(self, changed: RawRecord, path: str, item: RawRecord, rule: KnowledgeRule, number: int) -> None:
-        if number % 2:
-            changed.remove(path, item)
-            return
-        before = item.copy()
-        for part in item.paths():
-            item.change(part, partial(self._change, before, part, number, rule))
 
     def _change(
         self, record: RawRecord, path: str, number: int, rule: KnowledgeRule, text: str, *, explicit: bool = False
@@ -397,10 +388,6 @@ class Future:
 def _next(values: Sequence[str], text: str, number: int) -> str:
     others = [each for each in values if each != text]
     return others[number % len(others)] if others else ""
-
-
-def _instead(other: str, text: str) -> str:
-    return other
 
 
 def _other_word(words: Sequence[str], text: str) -> str:

@@ -143,7 +143,10 @@ class EventFinder:
         if self.source.at_stay_end and self.policy == "known_at" and len(encounters.ends):
             times = np.where(position >= 0, encounters.discharges[position], times)
         group = position if self.source.by_encounter else np.zeros(len(times), np.int64)
-        kept, timed = self._kept(batch), self._timed(batch, times)
+        kept, timed = self._kept(batch), times != NO_TIME
+        clock = self._column(batch, self.source.clock_column)
+        if clock is not None:
+            timed &= microseconds(clock) != NO_TIME
         self.dropped["row_without_time"] += int(np.count_nonzero(kept & ~timed))
         index = np.flatnonzero(self._unknown_before(times, batch, kept & timed))
         index = index[np.lexsort((group[index], times[index]))]
@@ -171,7 +174,8 @@ class EventFinder:
             return "no_admission"
         event_us = int(rows.keys[part.start, 0])
         start, end = int(encounters.starts[admission]), int(encounters.ends[admission])
-        prediction_us = self._prediction_time(event_us, start)
+        by_day = self.source.from_day_start and self.policy == "known_at"
+        prediction_us = max(start, event_us - event_us % DAY) if by_day else event_us - MINUTE
         if start == NO_TIME or end == NO_TIME:
             return "admission_without_time"
         if prediction_us < start or event_us < start:  # the day was over at admission
@@ -193,11 +197,6 @@ class EventFinder:
             unmapped=sum(label is None for label in labels),
             known_us=int(rows.shown[part].max()),
         )
-
-    def _prediction_time(self, event_us: int, admitted_us: int) -> int:
-        if self.source.from_day_start and self.policy == "known_at":
-            return max(admitted_us, event_us - event_us % DAY)
-        return event_us - MINUTE
 
     def _known(self, times: Ints, batch: pa.RecordBatch) -> Ints:
         """Return when a row is shown under ``known_at``: at or after its event; never without an available time."""
@@ -225,25 +224,20 @@ class EventFinder:
         both: Flags = met & kept
         return both
 
-    def _timed(self, batch: pa.RecordBatch, times: Ints) -> Flags:
-        timed: Flags = times != NO_TIME
-        clock = self._column(batch, self.source.clock_column)
-        return timed if clock is None else timed & (microseconds(clock) != NO_TIME)
-
     def _mapped(self, batch: pa.RecordBatch) -> list[str | None]:
         columns = [self._column(batch, name) for name in self.source.columns]
         cells = [[None] * batch.num_rows if column is None else texts(column) for column in columns]
-        return [self._label(key) for key in zip(*cells, strict=True)]
+        labels = []
+        for key in zip(*cells, strict=True):
+            if key not in self._labels:
+                self._labels[key] = self.source.label(*key)
+            labels.append(self._labels[key])
+        return labels
 
     @staticmethod
     def _column(batch: pa.RecordBatch, name: str | None) -> pa.Array | None:
         """A column by name, None where the store has none of that name: the source's files need not have every one."""
         return batch.column(name) if name is not None and name in batch.schema.names else None
-
-    def _label(self, key: tuple[str | None, ...]) -> str | None:
-        if key not in self._labels:
-            self._labels[key] = self.source.label(*key)
-        return self._labels[key]
 
 
 def session_starts(times: Ints) -> Ints:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -60,11 +59,14 @@ def _leaks_of_rows(sample: Sample, store: Store, chart: Chart, role: RowRole, po
     """
     if not sample.facts["row_ids"]:
         yield Leak(sample=sample.id, what="the sample names no row of its label, so nothing can be proved")
-    for shown in sorted(_twin_ids(sample, store, role) & _twin_rows(chart, role)):
-        yield Leak(sample=sample.id, what=f"row {shown} shows its label")
+    if role.twin and role.twin.table in chart.table_names:
+        for shown in sorted(_twin_ids(sample, store, role) & _row_ids(chart, role.twin.table)):
+            yield Leak(sample=sample.id, what=f"row {shown} shows its label")
     event_time = parse_time(sample.facts["event_time"])
-    late = _rows_from(chart, role.table, event_time) if policy == "known_at" else 0
-    if late and event_time > sample.moment:
+    if policy != "known_at" or event_time <= sample.moment:
+        return
+    late = int(np.count_nonzero(chart.table(role.table).event_time >= np.datetime64(event_time, "us")))
+    if late:
         yield Leak(sample=sample.id, what=f"{late} rows of {role.table} at or after the event are on the chart")
 
 
@@ -96,14 +98,6 @@ def _twin_ids(sample: Sample, store: Store, role: RowRole) -> set[str]:
     hidden = set(sample.facts["row_ids"])
     pairs = zip(rows.column("row_id").to_pylist(), rows.column(role.twin.column).to_pylist(), strict=True)
     return {row_id(role.twin.table, key) for name, key in pairs if name in hidden and key is not None}
-
-
-def _twin_rows(chart: Chart, role: RowRole) -> set[str]:
-    return _row_ids(chart, role.twin.table) if role.twin and role.twin.table in chart.table_names else set()
-
-
-def _rows_from(chart: Chart, table: str, moment: datetime) -> int:
-    return int(np.count_nonzero(chart.table(table).event_time >= np.datetime64(moment, "us")))
 
 
 # Questions that depend on later events: declared in ``hindsight.toml``, with the reason.

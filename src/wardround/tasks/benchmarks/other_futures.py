@@ -214,9 +214,9 @@ def _ehrshot(store: Store, moments: Moments) -> QuestionSet:
             if subject in as_of_times and time <= to_microseconds(as_of_times[subject])
         ]
         for sample in opened.samples(task, questions, np.array(indices, np.int64)):
-            settled[task.name, sample.subject_id, _question_text(sample)] = _is_settled(
-                charts[sample.subject_id], sample
-            )
+            about = sample.facts["row_ids"] if task.about == "result" else ()
+            question = " for ".join((format_time(sample.moment), *about))
+            settled[task.name, sample.subject_id, question] = _is_settled(charts[sample.subject_id], sample)
     names = [task.name for task in family.tasks]
     return QuestionSet(
         settled=settled,
@@ -224,12 +224,6 @@ def _ehrshot(store: Store, moments: Moments) -> QuestionSet:
         tasks=names,
         deciding_columns={name: _deciding_columns(store, name) for name in names},
     )
-
-
-def _question_text(sample: Sample) -> str:
-    """Return the text that identifies a question: its time, and the result that it is about."""
-    about = sample.facts["row_ids"] if get_task(sample.task).about == "result" else ()
-    return " for ".join((format_time(sample.moment), *about))
 
 
 def _deciding_columns(store: Store, task: str) -> str:
@@ -309,16 +303,15 @@ class _Availability:
         if event.known_us > to_microseconds(self.moments[subject]):
             return False
         admission = self.store.spec.roles.admission
-        if admission is None or admission.id is None or not self._kind_is_late(admission):
+        if admission is None or admission.id is None:
+            return True
+        deciding = {name for condition in admission.where for name in condition}
+        if deciding.isdisjoint(self.store.spec.tables[admission.table].late):
             return True
         if subject not in self._ended:
             batch = self.store.chart(subject, self.moments[subject]).table(admission.table).batch
             self._ended[subject] = _ended_stays(admission, batch)
         return event.encounter in self._ended[subject]
-
-    def _kind_is_late(self, admission: SpanRole) -> bool:
-        named = {name for condition in admission.where for name in condition}
-        return not named.isdisjoint(self.store.spec.tables[admission.table].late)
 
 
 def _ended_stays(admission: SpanRole, shown: pa.RecordBatch) -> frozenset[Any]:
@@ -331,25 +324,22 @@ def _ended_stays(admission: SpanRole, shown: pa.RecordBatch) -> frozenset[Any]:
 
 def _agentehr(events: Events, availability: _Availability) -> QuestionSet:
     """Return every event that could become a question."""
+    spec = availability.store.spec
+    roles = {task: spec.roles.first(get_task(task).role) for task in events}
     return QuestionSet(
         settled={
-            (task, subject, _event_text(event)): availability.settles(subject, event)
+            (
+                task,
+                subject,
+                f"{time_text(event.prediction_us)} for {time_text(event.event_us)} in encounter {event.encounter}",
+            ): availability.settles(subject, event)
             for task, by_subject in events.items()
             for subject, as_of in availability.moments.items()
             for event in by_subject.get(subject, ())
             if event.prediction_us <= to_microseconds(as_of)
         },
-        deciding_columns={task: _rows_of(availability.store, task) for task in events},
+        deciding_columns={task: "" if role is None else f"{role.table}.{EVENT}" for task, role in roles.items()},
     )
-
-
-def _event_text(event: LabelEvent) -> str:
-    return f"{time_text(event.prediction_us)} for {time_text(event.event_us)} in encounter {event.encounter}"
-
-
-def _rows_of(store: Store, task: str) -> str:
-    role = store.spec.roles.first(get_task(task).role)
-    return "" if role is None else f"{role.table}.{EVENT}"
 
 
 def _compare_draws(compared: Compared, futures: tuple[Events, Events], availability: Sequence[_Availability]) -> None:
@@ -359,9 +349,11 @@ def _compare_draws(compared: Compared, futures: tuple[Events, Events], availabil
     """
     for task in futures[0]:
         for subject in availability[0].moments:
-            drawn = [_drawn(task, events[task].get(subject, ())) for events in futures]
+            some = [events[task].get(subject, ()) for events in futures]
+            drawn = [choose_event(one, _SEED, task) if one else None for one in some]
             compared.compared["draws"] += 1
-            if _event_key(drawn[0]) == _event_key(drawn[1]):
+            first, second = (None if event is None else (event.event_us, event.encounter) for event in drawn)
+            if first == second:
                 continue
             pairs = zip(drawn, availability, strict=True)
             if all(event is not None and side.settles(subject, event) for event, side in pairs):
@@ -371,11 +363,3 @@ def _compare_draws(compared: Compared, futures: tuple[Events, Events], availabil
                 compared.places[f"{get_task(task).family}: {task} (which event is drawn)"] += 1
             else:
                 compared.declared[draw_reason()] += 1
-
-
-def _drawn(task: str, events: Sequence[LabelEvent]) -> LabelEvent | None:
-    return choose_event(events, _SEED, task) if events else None
-
-
-def _event_key(event: LabelEvent | None) -> tuple[int, int] | None:
-    return None if event is None else (event.event_us, event.encounter)

@@ -212,7 +212,13 @@ def build_family(
     fitted = {name: dict(one.without_reading) for name, one in built.items()}
     if not samples:
         raise UserError(f"no task has a question in this store; nothing was written{_drop_reasons(facts)}")
-    _refuse_never_answers(facts, settings)
+    never = [f"{name}: {', '.join(one.never_answers)}" for name, one in facts.items() if one.never_answers]
+    if never and not settings.allow_missing:
+        raise UserError(
+            f"offered answers that no question has ({'; '.join(never)}): choose other tasks with --task, include more "
+            "people, or build with --allow-missing, which notes them in the manifest; nothing was written"
+        )
+    splits = list(context.splits.values())
     manifest = {
         "kind": family.kind,
         "name": family.kind,
@@ -227,7 +233,7 @@ def build_family(
         **opened.facts(),
         "recipe": settings.recipe() | {"options": dict(family.options())},
         "source": source_facts(store),
-        "subjects": _subjects(context),
+        "subjects": {"total": len(splits)} | {str(split): splits.count(split) for split in SPLITS},
         "tasks": {name: {**one.facts.details, **_absent_classes(one), **fitted[name]} for name, one in built.items()},
         "hindsight": hindsight_facts(family.tasks, store.spec.name),
         "answer_rules": {name: dict(one.rules) for name, one in facts.items()},
@@ -282,7 +288,9 @@ def _build(opened: OpenFamily[Questions, Drawn], task: Task, context: BuildConte
     questions = opened.questions(task)
     drawn = opened.draw(task, questions)
     samples = opened.samples(task, questions, drawn)
-    fitted = _without_reading(context, reader, task, samples)
+    fitted = WithoutReading(when="fitted on the clocks known_at only")
+    if context.settings.policy == "known_at":
+        fitted = without_reading(reader, task, samples)
     return _Built(
         samples=samples,
         facts=opened.describe(task, questions, drawn, samples),
@@ -290,24 +298,6 @@ def _build(opened: OpenFamily[Questions, Drawn], task: Task, context: BuildConte
         when=fitted.when,
         without_reading=fitted.facts,
     )
-
-
-def _without_reading(
-    context: BuildContext, reader: MomentReader, task: Task, samples: Sequence[Sample]
-) -> WithoutReading:
-    if context.settings.policy != "known_at":
-        return WithoutReading(when="fitted on the clocks known_at only")
-    return without_reading(reader, task, samples)
-
-
-def _refuse_never_answers(facts: Mapping[str, TaskFacts], settings: BuildSettings) -> None:
-    """Raise UserError where a task offers a class that is never the answer and that is not allowed."""
-    never = [f"{name}: {', '.join(one.never_answers)}" for name, one in facts.items() if one.never_answers]
-    if never and not settings.allow_missing:
-        raise UserError(
-            f"offered answers that no question has ({'; '.join(never)}): choose other tasks with --task, include more "
-            "people, or build with --allow-missing, which notes them in the manifest; nothing was written"
-        )
 
 
 def _absent_classes(built: _Built) -> dict[str, list[str]]:
@@ -329,8 +319,3 @@ def _drop_reasons(facts: Mapping[str, TaskFacts]) -> str:
         if one.details.get("unavailable") or any(one.drops.values())
     ]
     return f" ({'; '.join(reasons[:3])})" if reasons else ""
-
-
-def _subjects(context: BuildContext) -> dict[str, int]:
-    splits = list(context.splits.values())
-    return {"total": len(splits)} | {str(split): splits.count(split) for split in SPLITS}

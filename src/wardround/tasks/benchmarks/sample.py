@@ -161,13 +161,11 @@ def _words(task: str) -> QuestionText:
     return QuestionText(**_texts()[task])
 
 
-def _source() -> str:
-    return resources.files("wardround.tasks.benchmarks").joinpath("questions.toml").read_text(encoding="utf-8")
-
-
 @cache
 def _texts() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads(_source())
+    return tomllib.loads(
+        resources.files("wardround.tasks.benchmarks").joinpath("questions.toml").read_text(encoding="utf-8")
+    )
 
 
 # A sample's prompt: the task's template with subject and time, then the explanation of its kind of answers.

@@ -24,8 +24,6 @@ from wardround.tasks.benchmarks.ehrshot import build_ehrshot
 from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_aces_task, read_label_table, read_task_file
 from wardround.tasks.benchmarks.own.labelling import OwnTask
 from wardround.tasks.benchmarks.pipeline import BuildSettings
-from wardround.tasks.benchmarks.sample import Sample
-from wardround.tasks.benchmarks.task import get_task
 from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, CaseFiles, build_text_cases
 from wardround.tasks.benchmarks.trace import build_trace
 
@@ -95,7 +93,20 @@ def share(benchmark: Benchmark, store: Store | None, *, report: Reporter = silen
     store is another one.
     """
     manifest = benchmark.manifest
-    _must_be_built_here(benchmark)
+    if "reclocked" in manifest:
+        raise UserError(
+            "it is another benchmark on other clocks: share that one; wardround bench reclock makes this one from it"
+        )
+    if "recipe" not in manifest:
+        raise UserError("its manifest does not record how it was built: build it again with wardround bench build")
+    tasks, samples = {}, []
+    for task in benchmark.tasks:
+        facts = manifest["tasks"][task.name]
+        kept = {part: facts[part] for part in ("title", "candidate_space", "prompt") if part in facts}
+        tasks[task.name] = kept | {"answer": task.answer.to_json()}
+    for sample in benchmark.all_samples:
+        moment = None if sample.prediction_time is None else format_time(sample.prediction_time)
+        samples.append({"id": sample.id, "moment": moment, "split": sample.split})
     body = {
         "schema": SHARE_SCHEMA,
         "name": benchmark.name,
@@ -105,8 +116,8 @@ def share(benchmark: Benchmark, store: Store | None, *, report: Reporter = silen
         "label_maps": manifest.get("label_maps"),
         "source": {name: manifest["source"].get(name) for name in _SOURCE},
         "records": _records(benchmark, store, report),
-        "tasks": {task.name: _definition(task.name, manifest["tasks"][task.name]) for task in benchmark.tasks},
-        "samples": [_question(sample) for sample in benchmark.all_samples],
+        "tasks": tasks,
+        "samples": samples,
         "samples_sha256": manifest["samples_sha256"],
     }
     shared: dict[str, Any] = json.loads(json.dumps(body))  # as read from a file, for comparing
@@ -173,16 +184,6 @@ def _other_records(shared: Mapping[str, Any], built: Mapping[str, Any]) -> list[
     return [] if difference is None else [difference]
 
 
-def _must_be_built_here(benchmark: Benchmark) -> None:
-    """Raise UserError where the manifest does not record how the benchmark was built."""
-    if "reclocked" in benchmark.manifest:
-        raise UserError(
-            "it is another benchmark on other clocks: share that one; wardround bench reclock makes this one from it"
-        )
-    if "recipe" not in benchmark.manifest:
-        raise UserError("its manifest does not record how it was built: build it again with wardround bench build")
-
-
 def _records(benchmark: Benchmark, store: Store | None, report: Reporter) -> dict[str, Any] | None:
     if benchmark.is_text_cases:
         return None
@@ -191,17 +192,6 @@ def _records(benchmark: Benchmark, store: Store | None, report: Reporter) -> dic
     if store.digest != benchmark.manifest["source"]["store_digest"]:
         raise UserError(f"{store.path} is not the store that it was built from")
     return records_of_people(store, (sample.subject_id for sample in benchmark.all_samples), report=report).to_json()
-
-
-def _definition(name: str, task_facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a task's definition: title, candidate space, prompt with its hash, kind of answer."""
-    kept = {part: task_facts[part] for part in ("title", "candidate_space", "prompt") if part in task_facts}
-    return kept | {"answer": get_task(name).answer.to_json()}
-
-
-def _question(sample: Sample) -> dict[str, str | None]:
-    moment = None if sample.prediction_time is None else format_time(sample.prediction_time)
-    return {"id": sample.id, "moment": moment, "split": sample.split}
 
 
 # Rebuild a shared benchmark: each family by its own builder, from the recipe and nothing else.

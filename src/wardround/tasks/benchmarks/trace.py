@@ -75,7 +75,10 @@ def played_stays(store: Store, unit: Unit, *, most: int, dropped: dict[str, int]
     ``most``: limit on names of a type in ``last``. ``dropped`` counts the others by reason.
     """
     role = stay_role(store, unit)
-    spans = {subject: _spans(role, batch) for subject, batch in store.scan(role.table)}
+    spans = {
+        subject: read_spans(role, event_times(batch), CodedRows(batch=batch))
+        for subject, batch in store.scan(role.table)
+    }
     for stream in store_bundles(store):
         targets = step_targets(stream)
         subjects = stream.subjects
@@ -90,10 +93,6 @@ def played_stays(store: Store, unit: Unit, *, most: int, dropped: dict[str, int]
                     dropped["without a decision to foretell"] = dropped.get("without a decision to foretell", 0) + 1
                 else:
                     yield stay
-
-
-def _spans(role: SpanRole, batch: object) -> Spans:
-    return read_spans(role, event_times(batch), CodedRows(batch=batch))
 
 
 def _ranges(stream: BundleStream, begin: int, end: int, spans: Spans) -> Iterator[tuple[int, int]]:

@@ -272,8 +272,8 @@ class _OpenClinSeek:
 
     def questions(self, task: Task) -> _Questions:
         """Find the question of one subject after the other until every split has enough."""
-        source, found = self.sources[task.name], _Questions()
-        order = self._order(task)
+        source, found, seed = self.sources[task.name], _Questions(), self.context.settings.seed
+        order = sorted(self.context.splits, key=lambda subject: derive_seed(seed, task.name, "subject", subject))
         counts: Counter[tuple[str, str]] = Counter()
         for subject in order:
             split = self.context.splits[subject]
@@ -323,20 +323,18 @@ class _OpenClinSeek:
         else:
             details["candidate_table"] = self._space(task).name
             details["candidates"] = len(self._space(task).labels)
-            details["listed"] = {"names": self.listing, "target_share": _mean_share(samples)}
+            # the mean listed share of the targets is the upper bound of an agent without tools
+            shares = [sample.facts["listed_share"] for sample in samples]
+            details["listed"] = {"names": self.listing, "target_share": round(fmean(shares), 4) if shares else None}
+        rule = RULES[task.name]
+        offered = rule.offered if isinstance(rule, DecisionRule) else task.answer.label_values
+        counts = Counter(name for one in questions.found for name in one.target)
         return TaskFacts(
             rules=AnswerRules.counted(task, sizes).to_json(),
             drops=dict(sorted(questions.dropped.items())) | {"not_drawn": len(questions.found) - len(drawn)},
             details=details,
-            answers=self._answers(task, questions),
+            answers={name: counts[name] for name in offered},
         )
-
-    def _answers(self, task: Task, questions: _Questions) -> dict[str, int]:
-        """Return the number of questions per class, where classes are offered."""
-        rule = RULES[task.name]
-        offered = rule.offered if isinstance(rule, DecisionRule) else task.answer.label_values
-        counts = Counter(name for one in questions.found for name in one.target)
-        return {name: counts[name] for name in offered}
 
     def last(self, task: Task, questions: _Questions, drawn: list[StayQuestion], samples: Sequence[Sample]) -> str:
         return "a subject has one question, so there is no earlier answer"
@@ -348,11 +346,6 @@ class _OpenClinSeek:
             "most_curated_events": MAX_EVENTS,
             "balanced": self.balanced,
         }
-
-    def _order(self, task: Task) -> list[int]:
-        """Return every subject in the random order of the task."""
-        seed = self.context.settings.seed
-        return sorted(self.context.splits, key=lambda subject: derive_seed(seed, task.name, "subject", subject))
 
     def _in_halves(self, task: Task) -> bool:
         return self.balanced and bool(task.answer.label_values)
@@ -425,11 +418,6 @@ class _OpenClinSeek:
             return ()
         candidates = self._candidates_for(task, question)
         return tuple(name for name in question.target if candidates.labels.resolve(name) is None)
-
-
-def _mean_share(samples: Sequence[Sample]) -> float | None:
-    """Return the mean listed share of the targets: the upper bound of an agent without tools."""
-    return round(fmean(sample.facts["listed_share"] for sample in samples), 4) if samples else None
 
 
 def _first_of_each(pool: Sequence[StayQuestion], half: int) -> list[StayQuestion]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from wardround.clinical.codes import how_to_add, load_drugs
 from wardround.core import derive_seed
-from wardround.records import Policy, SourceSpec, Store, unplayed
+from wardround.records import Policy, Store, unplayed
 from wardround.records.shards import NEVER_TIME
 from wardround.records.specs import CodedRows, Conditions
 from wardround.tasks.benchmarks.clinseek.definitions import DecisionRule, SpanName
@@ -189,20 +190,19 @@ class DecisionQuestions:
         return [stays[row] or "" if name == self.rule.ending else "" for row, name in labels]
 
     def _names(self, rule_index: int, batch: pa.RecordBatch) -> list[str | None]:
+        """Return names with single spaces, each computed once per distinct cells."""
         rule = self.labels[rule_index]
         cells = [
             texts(batch.column(name)) if name in batch.schema.names else [None] * batch.num_rows
             for name in rule.columns
         ]
-        keys = zip(*cells, strict=True) if cells else [()] * batch.num_rows
-        return [self._name(rule_index, key) for key in keys]
-
-    def _name(self, rule_index: int, key: tuple[Any, ...]) -> str | None:
-        """Return a name with single spaces; computed once per distinct cells."""
-        if (rule_index, key) not in self._known:
-            label = self.labels[rule_index].label(*key)
-            self._known[rule_index, key] = " ".join(label.split()) or None if label else None
-        return self._known[rule_index, key]
+        names = []
+        for key in zip(*cells, strict=True) if cells else [()] * batch.num_rows:
+            if (rule_index, key) not in self._known:
+                label = rule.label(*key)
+                self._known[rule_index, key] = " ".join(label.split()) or None if label else None
+            names.append(self._known[rule_index, key])
+        return names
 
     def _span_questions(self, timeline: Timeline, span: Span, events: NextEvents) -> list[StayQuestion]:
         """Return a question at every moment of a stay that an event follows in time.
@@ -219,29 +219,29 @@ class DecisionQuestions:
                 continue
             if events.begins[event] > last and not self.rule.leaves_stay and str(span.names) not in events.ended[event]:
                 continue
-            found.append(self._question(timeline.subject, span, moment, events, event))
+            found.append(
+                StayQuestion(
+                    subject=timeline.subject,
+                    prediction_us=moment,
+                    curated_from=max(span.start, moment - _WINDOW),
+                    target=events.names[event],
+                    settled_us=max(int(events.known[event]), span.known),
+                    stay=span.row_id,
+                    kind_is_late=span.kind_is_late,
+                    event=int(events.recorded[event]),
+                    row_ids=events.rows[event],
+                )
+            )
         return found
-
-    def _question(self, subject: int, span: Span, moment: int, events: NextEvents, event: int) -> StayQuestion:
-        return StayQuestion(
-            subject=subject,
-            prediction_us=moment,
-            curated_from=max(span.start, moment - _WINDOW),
-            target=events.names[event],
-            settled_us=max(int(events.known[event]), span.known),
-            stay=span.row_id,
-            kind_is_late=span.kind_is_late,
-            event=int(events.recorded[event]),
-            row_ids=events.rows[event],
-        )
 
 
 def label_rules(
     task: str, rule: DecisionRule, store: Store, policy: Policy, user_codes: Path | None
 ) -> tuple[LabelRule, ...] | str:
     """Return how a store's rows become events of a kind; a text gives the reason why they cannot."""
-    if rule.labels == "table":
-        return _table_rules(store)
+    if rule.labels == "table":  # every table with times; its label is the table's name
+        names = [name for name in store.table_names if not store.spec.tables[name].is_static]
+        return tuple(LabelRule(table=name, columns=(), label=partial(_identity, name)) for name in names)
     if rule.labels == "atc" and load_drugs(user_codes).kind != "atc":
         return f"no drug has an ATC name; {how_to_add('drug-atc')}"
     if rule.role:
@@ -293,20 +293,6 @@ def _role_rules(
             days=days,
         ),
     )
-
-
-def _table_rules(store: Store) -> tuple[LabelRule, ...]:
-    """Return a rule for every table with times; its label is the table name."""
-    spec: SourceSpec = store.spec
-    return tuple(
-        LabelRule(table=name, columns=(), label=_constant_label(name))
-        for name in store.table_names
-        if not spec.tables[name].is_static
-    )
-
-
-def _constant_label(name: str) -> Callable[..., str | None]:
-    return lambda: name
 
 
 def _identity(text: str | None) -> str | None:

@@ -108,7 +108,7 @@ def _task(name: str, rule: Rule) -> Task:
         name=name,
         title=rule.title,
         answer=_answer_kind(rule),
-        role=_role_of_rows(rule),
+        role=rule.role if isinstance(rule, DecisionRule) and not rule.column else "",
         about=rule_group(rule),
         template="classification" if risk else "clinseek_decision",
         family=FAMILY,
@@ -124,11 +124,6 @@ def space_name(rule: Rule) -> str:
 def rule_group(rule: Rule) -> str:
     """Return whether a task is a decision or a risk: the two groups of the paper's tables."""
     return "risk" if isinstance(rule, RiskRule) else "decision"
-
-
-def _role_of_rows(rule: Rule) -> str:
-    """Return the role whose rows are the events of a task; empty where its table has other rows, too."""
-    return rule.role if isinstance(rule, DecisionRule) and not rule.column else ""
 
 
 CLINSEEK_TASKS: Mapping[str, Task] = {name: _task(name, rule) for name, rule in RULES.items()}

@@ -77,7 +77,9 @@ class RiskQuestions:
         questions = [one for one in questions_or_reasons if not isinstance(one, str)]
         if not questions:
             return None
-        chosen = min(questions, key=self._number)
+        chosen = min(
+            questions, key=lambda one: derive_seed(self.seed, self.task, one.subject, "stay", one.curated_from)
+        )
         if not chosen.target:
             dropped["answer_unknown"] += 1
             return None
@@ -95,9 +97,6 @@ class RiskQuestions:
 
     def _span_questions(self, timeline: Timeline) -> list[StayQuestion | str]:
         return [self._span_question(timeline, span) for span in timeline.spans(_SPAN_OF[self.rule.moment])]
-
-    def _number(self, one: StayQuestion) -> int:
-        return derive_seed(self.seed, self.task, one.subject, "stay", one.curated_from)
 
     def _span_question(self, timeline: Timeline, span: Span) -> StayQuestion | str:
         """Return the question of a stay, or the reason why there is none."""
@@ -124,15 +123,13 @@ class RiskQuestions:
         )
         if outcome is None or span.end == NO_TIME:
             return question(target=())
+        ends = tuple(getattr(self.store.spec.roles, span.kind).ends)
         return question(
             target=(YES if outcome.yes else NO,),
             event=outcome.event,
             row_ids=() if outcome.row_id is None else (outcome.row_id,),
-            late_cells={} if outcome.of_stay is None else {outcome.of_stay: self._ends(span)},
+            late_cells={} if outcome.of_stay is None else {outcome.of_stay: ends},
         )
-
-    def _ends(self, span: Span) -> tuple[str, ...]:
-        return tuple(getattr(self.store.spec.roles, span.kind).ends)
 
 
 def _window(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] | str:
@@ -168,11 +165,6 @@ def _admitted(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int
     return StayOutcome(yes=False) if stay is None else StayOutcome(yes=True, event=stay.start, row_id=stay.row_id)
 
 
-def _death_in(timeline: Timeline, span: Span) -> int | None:
-    deaths = [time for time in timeline.deaths.tolist() if span.start <= time <= span.end]
-    return deaths[0] if deaths else None
-
-
 def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome | None:
     """Return whether the person dies in the stay, or after an emergency visit in the stay that followed.
 
@@ -181,11 +173,11 @@ def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, prediction_us:
     stay = (led_to(timeline, span) or span) if span.kind == "emergency" else span
     if stay.end == NO_TIME:
         return None
-    death = _death_in(timeline, stay)
-    if death is None:
+    deaths = [time for time in timeline.deaths.tolist() if stay.start <= time <= stay.end]
+    if not deaths:
         unknown = timeline.may_have_died(stay.end, stay.kind)
         return None if unknown else StayOutcome(yes=False, of_stay=span.row_id)
-    return StayOutcome(yes=True, event=death, of_stay=span.row_id)
+    return StayOutcome(yes=True, event=deaths[0], of_stay=span.row_id)
 
 
 def _intensive_care(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome:
@@ -204,14 +196,8 @@ def _dies_or_intensive_care(rule: RiskRule, timeline: Timeline, span: Span, pred
 
 
 def _returns(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome:
-    return _next_within(timeline.spans(span.kind), span, rule)
-
-
-def _readmitted(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome:
-    return _next_within(timeline.spans("admission"), span, rule)
-
-
-def _next_within(stays: tuple[Span, ...], span: Span, rule: RiskRule) -> StayOutcome:
+    """Return whether a stay of the same kind, or to be ``readmitted`` one in hospital, begins within the hours."""
+    stays = timeline.spans("admission" if rule.outcome == "readmitted" else span.kind)
     until = span.end + rule.hours * HOUR
     next_stay = next((stay for stay in stays if stay.key > span.key and span.end <= stay.start < until), None)
     return (
@@ -246,16 +232,16 @@ def _dies(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) ->
 
 
 def _returns_to_unit(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome | None:
-    admissions = [one for one in timeline.spans("admission") if _is_in(span.start, one)]
+    admissions = [
+        one
+        for one in timeline.spans("admission")
+        if one.start <= span.start and (one.end == NO_TIME or span.start <= one.end)
+    ]
     if span.end == NO_TIME or (admissions and admissions[0].end == NO_TIME):
         return None
     last = admissions[0].end if admissions else _FOREVER
     later = [one for one in timeline.spans("stay") if one.key > span.key and span.end <= one.start <= last]
     return StayOutcome(yes=True, event=later[0].start, row_id=later[0].row_id) if later else StayOutcome(yes=False)
-
-
-def _is_in(moment: int, span: Span) -> bool:
-    return span.start <= moment and (span.end == NO_TIME or moment <= span.end)
 
 
 _OUTCOMES: Mapping[str, Callable[[RiskRule, Timeline, Span, int], StayOutcome | None]] = {
@@ -264,7 +250,7 @@ _OUTCOMES: Mapping[str, Callable[[RiskRule, Timeline, Span, int], StayOutcome | 
     "intensive_care": _intensive_care,
     "dies_or_intensive_care": _dies_or_intensive_care,
     "returns": _returns,
-    "readmitted": _readmitted,
+    "readmitted": _returns,
     "stays": _stays_longer,
     "dies": _dies,
     "returns_to_unit": _returns_to_unit,

@@ -283,14 +283,12 @@ class ClinSeekMm:
             if example.task not in MAX_SAMPLES:
                 raise UserError(f"unknown task {example.task!r} with images; the tasks are {', '.join(MAX_SAMPLES)}")
             if example.subject_id in subjects:
-                by_task.setdefault(self._task_of(example), []).append(example)
+                # an example with its own vocabulary does not show the task's
+                name = mm_name(example.task, shown=self.vocabulary_shown and not example.vocabulary)
+                by_task.setdefault(name, []).append(example)
             else:
                 dropped["subject_not_in_the_store"] += 1
         return _OpenClinSeekMm(context=context, family=self, role=role, by_task=by_task, dropped=dropped)
-
-    def _task_of(self, example: MultimodalExample) -> str:
-        """Return the task name; an example with its own vocabulary does not show the task's."""
-        return mm_name(example.task, shown=self.vocabulary_shown and not example.vocabulary)
 
     def _store_examples(self, context: BuildContext, role: ImageRole) -> list[MultimodalExample]:
         maker = StandIn(role=role, reports=self.reports, seed=context.settings.seed)
@@ -332,7 +330,11 @@ class _OpenClinSeekMm:
             drawn_per_subject[one.subject_id] += 1
         drawn = []
         for split in SPLITS:
-            drawn += [one for *_, one in sorted(ranked, key=lambda each: each[:2]) if self._split(one) == split][:limit]
+            drawn += [
+                one
+                for *_, one in sorted(ranked, key=lambda each: each[:2])
+                if self.context.splits[one.subject_id] == split
+            ][:limit]
         return sorted(drawn, key=lambda example: (example.subject_id, example.cutoff, example.asked))
 
     def samples(self, task: Task, questions: list[MultimodalExample], drawn: list[MultimodalExample]) -> list[Sample]:
@@ -368,9 +370,6 @@ class _OpenClinSeekMm:
             "vocabulary_shown": self.family.vocabulary_shown,
             "left_out": dict(self.dropped),
         }
-
-    def _split(self, example: MultimodalExample) -> str:
-        return self.context.splits[example.subject_id]
 
     def _sample(self, task: Task, example: MultimodalExample) -> Sample:
         moment = parse_time(example.cutoff)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from wardround.audits import Compared
 from wardround.core import Reporter, UserError, derive_seed, format_time, silent
-from wardround.records import Chart, Store
+from wardround.records import Store
 from wardround.tasks.benchmarks.answer_rules import AnswerRules
 from wardround.tasks.benchmarks.benchmark import Benchmark, LastAnswers, samples_by_class
 from wardround.tasks.benchmarks.drawing import group_of, person_id
@@ -126,7 +126,12 @@ class _OpenOwnTasks:
     def draw(self, task: Task, questions: _Questions) -> list[Moment]:
         """Draw uniformly, before any label is read: the outcome has no influence on which questions exist."""
         settings = self.context.settings
-        order = sorted(questions.moments, key=lambda moment: self._key(task, moment))
+
+        def number(moment: Moment) -> int:
+            time = format_time(moment.prediction_time)
+            return derive_seed(settings.seed, task.name, "draw", moment.subject_id, time)
+
+        order = sorted(questions.moments, key=number)
         drawn: list[Moment] = []
         subject_counts: Counter[int] = Counter()
         split_counts: Counter[str] = Counter()
@@ -145,19 +150,15 @@ class _OpenOwnTasks:
         for moment in drawn:
             future = self.context.store.chart(moment.subject_id, END_OF_TIME, policy=self.context.settings.policy)
             with self._named(task):
-                label = self._labelled(task, moment, future)
+                label = self.own[task.name].labelling.label(moment, future)
+                problem = None if label is None else task.answer.problem_of(label.target)
+                if problem:
+                    raise UserError(f"the label of subject {moment.subject_id} is invalid: {problem}")
             if label is None:
                 questions.dropped["no_label"] += 1
             else:
                 samples.append(self._sample(task, moment, label))
         return samples
-
-    def _labelled(self, task: Task, moment: Moment, future: Chart) -> Label | None:
-        label = self.own[task.name].labelling.label(moment, future)
-        problem = None if label is None else task.answer.problem_of(label.target)
-        if problem:
-            raise UserError(f"the label of subject {moment.subject_id} is invalid: {problem}")
-        return label
 
     @contextmanager
     def _named(self, task: Task) -> Iterator[None]:
@@ -217,10 +218,6 @@ class _OpenOwnTasks:
             "per_subject": self.context.settings.per_subject,
             "sampling": "uniform within each split, before labels are looked at",
         }
-
-    def _key(self, task: Task, moment: Moment) -> int:
-        time = format_time(moment.prediction_time)
-        return derive_seed(self.context.settings.seed, task.name, "draw", moment.subject_id, time)
 
     def _sample(self, task: Task, moment: Moment, label: Label) -> Sample:
         subject, prediction_time = moment.subject_id, moment.prediction_time
