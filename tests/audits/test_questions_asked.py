@@ -68,7 +68,7 @@ def _found(futures: Futures) -> Compared:
 
 def _found_in_agentehr(futures: Futures, monkeypatch: pytest.MonkeyPatch) -> Compared:
     """The same of that family's questions alone."""
-    for family in ("_ehrshot", "_clinseek", "_films"):
+    for family in ("_ehrshot", "clinseek_questions", "_films"):
         monkeypatch.setattr(other_questions, family, lambda store, moments: other_questions.QuestionSet())
     return _found(futures)
 
