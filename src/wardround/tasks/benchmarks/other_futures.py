@@ -303,15 +303,16 @@ class _Availability:
         if event.known_us > to_microseconds(self.moments[subject]):
             return False
         admission = self.store.spec.roles.admission
-        if admission is None or admission.id is None:
-            return True
-        deciding = {name for condition in admission.where for name in condition}
-        if deciding.isdisjoint(self.store.spec.tables[admission.table].late):
+        if admission is None or admission.id is None or not self._kind_is_late(admission):
             return True
         if subject not in self._ended:
             batch = self.store.chart(subject, self.moments[subject]).table(admission.table).batch
             self._ended[subject] = _ended_stays(admission, batch)
         return event.encounter in self._ended[subject]
+
+    def _kind_is_late(self, admission: SpanRole) -> bool:
+        named = {name for condition in admission.where for name in condition}
+        return not named.isdisjoint(self.store.spec.tables[admission.table].late)
 
 
 def _ended_stays(admission: SpanRole, shown: pa.RecordBatch) -> frozenset[Any]:
