@@ -166,8 +166,10 @@ def _few_flips(seed: int, subjects: int, permutations: int) -> npt.NDArray[np.in
 
     A few megabytes each.
     """
-    [flips] = _sign_flips(seed, subjects, permutations)
-    return 1 - 2 * flips
+    [signs] = _sign_flips(seed, subjects, permutations)
+    signs *= -2
+    signs += 1
+    return signs
 
 
 def _at_least(flipped: Floats, sums: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
