@@ -5,12 +5,11 @@ Training: trajectories as rows to learn from, fine-tuning on them, and the world
 
 from __future__ import annotations
 
-from wardround.learning.constructing import Construction, ConstructionSettings, construct, stages
+from wardround.learning.constructing import Construction, ConstructionSettings, build_peer, construct, stages
 from wardround.learning.evolve import Evolution, evolve, training_changes, training_strata, walks_a_graph
 from wardround.learning.evolving import StreamEvolution, evolve_stream
 from wardround.learning.export import FORMATS, ExportCounts, export_folder, export_rows, read_rows
 from wardround.learning.forgetting import ForgottenSource, forget_source
-from wardround.learning.peers import build_peer
 from wardround.learning.recipe import DataSettings, RlSettings, SftSettings, TrainingRecipe, read_recipe
 from wardround.learning.rows import (
     HeldOut,
