@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
 
@@ -13,6 +11,7 @@ from wardround.cli.parser import USUAL, Command, usual_workers
 from wardround.cli.report import pages_of_few, print_place, print_summary
 from wardround.cli.run import add_run_options, asked_settings, open_run, play
 from wardround.cli.scores import print_comparisons, print_no_difference
+from wardround.cli.terminal import add_json_option, print_json
 from wardround.core import TerminalProgress, UserError, strict
 from wardround.core.settings import merged
 from wardround.predictors import PredictorSettings
@@ -80,7 +79,7 @@ def run_grid(arguments: argparse.Namespace) -> int:
             print(f"predictors left out: {why_not}")
     summary, page = report_run(folder, baseline=baseline, pages=no_pages if arguments.no_episodes else pages_of_few)
     if arguments.json:
-        print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
+        print_json(summary)
     else:
         print_summary(folder, summary)
         print_place(page)
@@ -112,7 +111,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", type=Path, metavar="DIR", help="write scores and differences as CSV and Parquet")
     parser.add_argument("--figures", type=Path, metavar="DIR", help="write a forest plot and the scores of each task")
     parser.add_argument("--wide", action="store_true", help="print strata and all columns, beyond 100 characters")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_json_option(parser)
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
@@ -127,7 +126,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.figures is not None:
         write_study_figures(folders, found, arguments.figures)
     if arguments.json:
-        print(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
+        print_json(found)
     else:
         print_comparisons(found, is_wide=arguments.wide)
         for sentence in compared_answers(found) if not arguments.clocks else ():

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -22,6 +20,7 @@ from wardround.cli.scores import (
     print_subgroups,
     print_warnings,
 )
+from wardround.cli.terminal import add_json_option, print_json
 from wardround.core import UserError, changed_plugins, must_be_new, private_folder
 from wardround.predictors import MANIFEST
 from wardround.reports import (
@@ -134,7 +133,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="records of audits (wardround audit leaks --record) for checklist and methods",
     )
     parser.add_argument("--wide", action="store_true", help="print strata and all columns, beyond 100 characters")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_json_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -163,7 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
         private_folder(arguments.figures)
         _write_figures(folder, summary, others, arguments.figures)
     if arguments.json:
-        print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
+        print_json(summary)
         return 0
     checklists: list[tuple[Path, str]] = []
     if arguments.checklist or arguments.methods_text:
@@ -253,7 +252,7 @@ def _report_predictors(arguments: argparse.Namespace) -> int:
     if arguments.figures is not None:
         write_figures(prediction_figures(path, partial(_fitted_benchmark, path)), arguments.figures)
     if arguments.json:
-        print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
+        print_json(summary)
         return 0
     print(render_classes(summary.predictors))
     print_warnings(summary.card)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from wardround.cli.parser import Command
 from wardround.cli.run import add_run_options, asked_settings, check_workers, play
-from wardround.cli.terminal import print_rows
+from wardround.cli.terminal import print_json, print_rows
 from wardround.core import UserError
 from wardround.reports.exhibits import (
     EXHIBITS,
@@ -80,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         published_model=arguments.published_model,
     )
     if arguments.json:
-        print(json.dumps([asdict(row) for row in found.rows], indent=2, ensure_ascii=False))
+        print_json(found.rows)
     else:
         _print(found.exhibit, found.rows, found.published_model)
         if found.picture is not None:
@@ -125,7 +123,7 @@ def _list(paper: str | None, *, as_json: bool) -> int:
         if paper in (None, exhibit.paper)
     ]
     if as_json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
     else:
         print_rows(tuple(rows[0]), [tuple(row.values()) for row in rows])
     return 0
