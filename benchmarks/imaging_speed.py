@@ -1,6 +1,8 @@
-"""What the image tools cost: DenseNet-121 at 224 x 224 with random weights of the real shape, and whole tool calls.
+"""What the image tools cost: DenseNet-121 at 224 x 224, and whole tool calls.
 
-Run: python benchmarks/imaging_speed.py [--calls 20]
+Run: python benchmarks/imaging_speed.py GRAPH [--calls 20]
+
+GRAPH is densenet121-res224-all as ``examples/convert_chest_weights.py`` writes it.
 
 The bars are 40 ms of processor time for the network and 150 for the whole call (file to result, picture included).
 """
@@ -15,7 +17,6 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,26 +25,20 @@ from wardround.synth import synthesize
 from wardround.synth.radiographs import write_films
 from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.imaging import ImageSettings, open_images
-from wardround.tools.imaging.weights import ModelStore
-from wardround.tools.imaging.weights.architectures import densenet_graph
-from wardround.tools.imaging.weights.model_store import NeuralNetwork
+from wardround.tools.imaging.weights import ModelStore, NeuralNetwork
 
 NAME = "densenet121-res224-all"
-BLOCKS, GROWTH, INNER, FIRST = (6, 12, 24, 16), 32, 128, 64
 BAR_NETWORK, BAR_CALL = 40.0, 150.0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graph", type=Path)
     parser.add_argument("--calls", type=int, default=20)
-    calls: int = parser.parse_args().calls
+    options = parser.parse_args()
+    weights, calls = options.graph, options.calls
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        weights = folder / "densenet.onnx"
-        started = time.process_time()
-        weights.write_bytes(densenet_graph(random_densenet(), size=224))
-        spent, size = time.process_time() - started, weights.stat().st_size / 1e6
-        print(f"graph of 121 layers built in {spent:.1f} CPU s, {size:.1f} MB")
         picture = np.random.default_rng(1).normal(size=(1, 1, 224, 224)).astype(np.float32)
         network = NeuralNetwork(weights)
         report("network", measured(lambda: network.run(picture), calls), BAR_NETWORK)
@@ -51,40 +46,6 @@ def main() -> int:
         for tool in ("image.chest_xray_classifier", "image.image_visualizer"):
             report(tool, measured(partial(called, environment, tool, handle), calls), BAR_CALL)
     return 0
-
-
-def random_densenet() -> dict[str, Any]:
-    """Weights of DenseNet-121 for one channel and 18 findings: 6.97 million numbers."""
-    dice = np.random.default_rng(0)
-    arrays: dict[str, Any] = {}
-
-    def weight(name: str, *shape: int) -> None:
-        scale = np.sqrt(2.0 / np.prod(shape[1:]))
-        arrays[name] = (dice.normal(size=shape) * scale).astype(np.float32)
-
-    def norm(name: str, channels: int) -> None:
-        for part, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
-            arrays[f"{name}.{part}"] = np.full(channels, value, np.float32)
-
-    weight("features.conv0.weight", FIRST, 1, 7, 7)
-    norm("features.norm0", FIRST)
-    channels = FIRST
-    for block, layers in enumerate(BLOCKS, 1):
-        for layer in range(1, layers + 1):
-            here = f"features.denseblock{block}.denselayer{layer}"
-            norm(f"{here}.norm1", channels)
-            weight(f"{here}.conv1.weight", INNER, channels, 1, 1)
-            norm(f"{here}.norm2", INNER)
-            weight(f"{here}.conv2.weight", GROWTH, INNER, 3, 3)
-            channels += GROWTH
-        if block < len(BLOCKS):
-            norm(f"features.transition{block}.norm", channels)
-            weight(f"features.transition{block}.conv.weight", channels // 2, channels, 1, 1)
-            channels //= 2
-    norm("features.norm5", channels)
-    weight("classifier.weight", 18, channels)
-    arrays["classifier.bias"] = np.zeros(18, np.float32)
-    return arrays
 
 
 def opened(folder: Path, weights: Path) -> tuple[Environment, str]:

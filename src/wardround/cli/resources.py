@@ -176,11 +176,11 @@ def run_images(arguments: argparse.Namespace) -> int:
 
 
 ADD_EXAMPLES = """
-  wardround models add densenet121-res224-all nih-pc-chex-mimic_ch-google-openi-kaggle-densenet121-d121-tw-lr001-rot45-tr15-sc15-seed0-best.pt
-  wardround models add chestx-det-pspnet pspnet_chestxray_best_model_4.pth --sha256 0123...
+  wardround models add densenet121-res224-all densenet.onnx
+  wardround models add chestx-det-pspnet pspnet.onnx --sha256 0123...
   wardround models add chexpert-mimic-cxr-impression checkpoints/impression
-      the file is read without running what is in it, and becomes a graph once; `wardround models list` says where it is published
-"""  # noqa: E501 - names of files as they are published
+      `wardround models list` says where weights are published; examples/convert_chest_weights.py makes graphs of them
+"""
 LIST_EXAMPLES = """
   wardround models list
   wardround models list --json
@@ -199,7 +199,7 @@ def configure_imaging(actions: Any) -> None:
     add_json_option(listing)
     add = actions.add_parser("add", help="take imaging weights in that you have downloaded", examples=ADD_EXAMPLES)
     add.add_argument("name", help="which (wardround models list)")
-    add.add_argument("file", type=Path, help="the checkpoint (.pt, .pth), a graph (.onnx), or a checkpoint's folder")
+    add.add_argument("file", type=Path, help="an ONNX graph (.onnx), or a checkpoint's folder (safetensors)")
     add.add_argument("--sha256", help="what the file's SHA-256 has to be")
     verify = actions.add_parser("verify", help="check that weights are what was added", examples=VERIFY_EXAMPLES)
     verify.add_argument("name", nargs="?", help="which; all without a name")

@@ -28,8 +28,7 @@ from wardround.tools.imaging.classification import classify, peak_box, stretched
 from wardround.tools.imaging.networks import cardiothoracic_ratio, segment
 from wardround.tools.imaging.reading import MiddleSquare
 from wardround.tools.imaging.reports import WrittenReport
-from wardround.tools.imaging.weights import ModelStore, find_known
-from wardround.tools.imaging.weights.model_store import NeuralNetwork
+from wardround.tools.imaging.weights import ModelStore, NeuralNetwork, find_known
 
 IMAGE_TOOLS = (
     "image.dicom_processor",

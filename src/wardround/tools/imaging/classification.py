@@ -13,8 +13,7 @@ import numpy as np
 from wardround.core import ToolFailure
 from wardround.tools.imaging.radiograph import Radiograph
 from wardround.tools.imaging.reading import MiddleSquare, Outline
-from wardround.tools.imaging.weights.architectures import LOGITS, MAPS
-from wardround.tools.imaging.weights.model_store import KnownModel, NeuralNetwork, Numbers, sigmoid
+from wardround.tools.imaging.weights import LOGITS, MAPS, KnownModel, NeuralNetwork, Numbers, sigmoid
 
 _SCALE = 1024.0
 """The network takes pixels from -1024 to 1024."""

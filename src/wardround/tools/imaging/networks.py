@@ -22,8 +22,7 @@ from wardround.tools.imaging.reports import (
     PhraseFinder,
     ReportWriter,
 )
-from wardround.tools.imaging.weights.architectures import MASKS
-from wardround.tools.imaging.weights.model_store import KnownModel, ModelKind, ModelStore, NeuralNetwork, sigmoid
+from wardround.tools.imaging.weights import MASKS, KnownModel, ModelKind, ModelStore, NeuralNetwork, sigmoid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

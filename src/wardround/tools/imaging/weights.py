@@ -1,11 +1,11 @@
-"""A folder of imaging weights: known networks, conversion, running a graph."""
+"""Weights of image tools: published networks, running an ONNX graph, the folder of a user's own weights."""
 
 from __future__ import annotations
 
 import json
 import threading
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,10 +18,8 @@ import numpy.typing as npt
 from wardround.core import UserError, content_hash, private_folder, write_atomically
 from wardround.core.errors import unknown
 from wardround.tools.imaging.radiograph import needed
-from wardround.tools.imaging.weights.architectures import densenet_graph, pspnet_graph, resnet_graph
-from wardround.tools.imaging.weights.torch_file import read_torch_file
 
-# The published networks that image tools work with (``known.toml``): nothing of them is shipped.
+# The published networks that image tools work with (``published_weights.toml``): nothing of them is shipped.
 
 
 ModelKind = Literal["classifier", "segmentation", "findings", "impression", "grounding"]
@@ -30,7 +28,7 @@ ModelKind = Literal["classifier", "segmentation", "findings", "impression", "gro
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownModel:
     """One published network. ``labels`` are its outputs, in order; ``operating_points`` the sigmoid at which each calls
-    a finding. ``architecture`` and ``size``, the side of the pictures it takes, are of those that are run here.
+    a finding. ``size`` is the side of the pictures it takes, of those that are run here.
     ``seen`` are the collections of films it was trained on: scores on those say little."""
 
     name: str
@@ -41,7 +39,6 @@ class KnownModel:
     seen: tuple[str, ...]
     labels: tuple[str, ...]
     operating_points: tuple[float, ...] = ()
-    architecture: Literal["densenet", "resnet", "pspnet", ""] = ""
     size: int = 0
 
     @property
@@ -58,7 +55,7 @@ class KnownModel:
 @cache
 def known_models() -> Mapping[str, KnownModel]:
     """Return every published network by name, in the order to show them."""
-    text = resources.files(__package__).joinpath("known.toml").read_text(encoding="utf-8")
+    text = resources.files(__package__).joinpath("published_weights.toml").read_text(encoding="utf-8")
     body = tomllib.loads(text)
     return {name: _model(name, one, body["sets"]) for name, one in body["models"].items()}
 
@@ -128,30 +125,28 @@ class NeuralNetwork:
         try:
             session = runtime.InferenceSession(str(self._graph), options, providers=["CPUExecutionProvider"])
             given = session.get_inputs()
-            fits = len(given) == 1 and len(given[0].shape) == 4 and isinstance(given[0].shape[-1], int)
+            sizes = given[0].shape[1:] if len(given) == 1 and given[0].type == "tensor(float)" else ()
+            fits = len(sizes) == 3 and all(isinstance(size, int) for size in sizes) and sizes[1] == sizes[2]
         except Exception as error:  # onnxruntime's errors have no common kind
             raise UserError(f"{self._graph}: not a graph that can be run ({type(error).__name__})") from error
         if not fits:
-            raise UserError(f"{self._graph}: expected one input of shape 1 x channels x size x size")
+            raise UserError(f"{self._graph}: expected one input of floats, 1 x channels x size x size")
         return session
 
 
-# A folder of a user's own weights: checkpoints become graphs once, and are known by the hash of what was given.
+# A folder of a user's own weights, known by the hash of what was given.
 
 
 SCHEMA = 1
-_FACTS, _GRAPH, _GRAPH_FILE = "model.json", "model.onnx", ".onnx"
+_FACTS, _GRAPH = "model.json", "model.onnx"
 _TOLERANCE = 1e-3
-_GRAPHS: Mapping[str, Callable[..., bytes]] = {
-    "densenet": densenet_graph,
-    "resnet": resnet_graph,
-    "pspnet": pspnet_graph,
-}
+LOGITS, MAPS, MASKS = "logits", "maps", "masks"
+"""Outputs of a classifier: scores, and where in the picture each comes from; of a segmentation: logits of organs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledModel:
-    """Weights that are here. ``facts``: hashes of the given file and of the graph, and a reference output."""
+    """Weights that are here. ``facts``: the hash of the given file, and a reference output."""
 
     known: KnownModel
     folder: Path
@@ -199,7 +194,7 @@ class ModelStore:
         """Return the damage of weights; nothing if they are unchanged and compute the same numbers as when added."""
         if not model.known.is_graph:
             return "" if _checkpoint_hash(model.checkpoint) == model.facts["sha256"] else "its files have changed"
-        if content_hash(model.graph.read_bytes()) != model.facts["graph_sha256"]:
+        if content_hash(model.graph.read_bytes()) != model.facts["sha256"]:
             return "its graph has changed: add it again"
         reference = np.asarray(model.facts["reference"])
         same = np.allclose(_reference(model.graph), reference, rtol=_TOLERANCE, atol=_TOLERANCE)
@@ -207,22 +202,18 @@ class ModelStore:
 
     def _take_graph(self, known: KnownModel, file: Path, sha256: str | None) -> dict[str, Any]:
         try:
-            given = content_hash(file.read_bytes())
+            data = file.read_bytes()
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+        given = content_hash(data)
         if sha256 is not None and given != sha256.lower():
             raise UserError(f"{file}: its SHA-256 is {given}, not the expected one; download it again")
-        graph = file.read_bytes() if file.suffix == _GRAPH_FILE else _graph_of(known, file)
+        _check_graph(known, file)
         folder = self.root / known.name
         private_folder(folder)
-        (folder / _GRAPH).write_bytes(graph)
+        (folder / _GRAPH).write_bytes(data)
         reference = [round(float(number), 5) for number in _reference(folder / _GRAPH)]
-        return {
-            "source": file.name,
-            "sha256": given,
-            "graph_sha256": content_hash(graph),
-            "reference": reference,
-        }
+        return {"source": file.name, "sha256": given, "reference": reference}
 
     def _open(self, known: KnownModel) -> InstalledModel:
         folder = self.root / known.name
@@ -233,12 +224,26 @@ class ModelStore:
         return InstalledModel(known=known, folder=folder, facts=facts)
 
 
-def _graph_of(known: KnownModel, file: Path) -> bytes:
-    tensors = read_torch_file(file)
+def _check_graph(known: KnownModel, file: Path) -> None:
+    """Raise UserError for what is no ONNX graph, or the graph of another network."""
+    if file.suffix != ".onnx":
+        raise UserError(
+            f"{file}: expected an ONNX graph (.onnx): checkpoints are pickles and are not read; "
+            "examples/convert_chest_weights.py converts published ones (docs/imaging.md)"
+        )
+    network = NeuralNetwork(file)
+    output, channels = (MASKS, 3) if known.kind == "segmentation" else (LOGITS, 1)
+    blank = np.zeros((1, network.channels, network.size, network.size), np.float32)
     try:
-        return _GRAPHS[known.architecture](tensors, size=known.size)
-    except UserError as error:
-        raise UserError(f"{file}: {error}; {known.name} is published at {known.address}") from error
+        found = network.run(blank).get(output)
+    except Exception as error:  # onnxruntime's errors have no common kind
+        raise UserError(f"{file}: its graph fails on a picture ({type(error).__name__})") from error
+    shape = None if found is None else found.shape[:2]
+    if (network.size, network.channels, shape) != (known.size, channels, (1, len(known.labels))):
+        raise UserError(
+            f"{file}: expected {channels} x {known.size} x {known.size} pixels to {len(known.labels)} {output!r}: "
+            f"it is of another network; {known.name} is published at {known.address}"
+        )
 
 
 def _reference(graph: Path) -> Any:
