@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model release weights test test-busy test-model test-train test-exports test-ray tour doors conformance sweep long leak-survey leak-tutorial mutants declared api site lint types check clean
+.PHONY: demo demo-model release weights test test-busy test-model test-train test-exports test-ray test-weights tour doors conformance sweep long leak-survey leak-tutorial mutants declared api site lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -87,6 +87,15 @@ release:
 test-train: weights $(VENV)/train-installed
 	WARDROUND_TEST_TRAIN=1 WARDROUND_REAL_MODEL=1 $(BIN)/python -m pytest -q tests/learning
 
+# examples/convert_chest_weights.py on files in the three published formats, beside the library that they are of: the newest torch
+# and torchvision, which have to fit each other (some GB).
+test-weights:
+	$(PYTHON) -m venv .venv-weights
+	.venv-weights/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -e '.[imaging]' torch torchvision torchxrayvision onnx onnxscript pytest hypothesis
+	.venv-weights/bin/python examples/convert_chest_weights.py --help
+	.venv-weights/bin/python -m pytest -q tests/tools/imaging/test_weights.py
+
 # The world of training through each of its doors, read by TRL, OpenEnv, verifiers and Harbor in environments of their own:
 # every one must pay what the world pays, on 100 samples. Harbor needs Python 3.12: `make doors HARBOR_PYTHON=python3.12`.
 HARBOR_PYTHON ?= $(PYTHON)
@@ -111,6 +120,7 @@ long: $(VENV)/train-installed
 	$(MAKE) test-model
 	$(MAKE) test-train
 	$(MAKE) test-ray
+	$(MAKE) test-weights
 	$(MAKE) weights
 	$(BIN)/python benchmarks/gsem_small_cycle.py gsem-cycle
 	$(MAKE) conformance
