@@ -125,7 +125,7 @@ class NeuralNetwork:
         try:
             session = runtime.InferenceSession(str(self._graph), options, providers=["CPUExecutionProvider"])
             given = session.get_inputs()
-            sizes = given[0].shape[1:] if len(given) == 1 and given[0].type == "tensor(float)" else ()
+            sizes: list[Any] = given[0].shape[1:] if len(given) == 1 and given[0].type == "tensor(float)" else []
             fits = len(sizes) == 3 and all(isinstance(size, int) for size in sizes) and sizes[1] == sizes[2]
         except Exception as error:  # onnxruntime's errors have no common kind
             raise UserError(f"{self._graph}: not a graph that can be run ({type(error).__name__})") from error
