@@ -8,8 +8,8 @@ import pytest
 
 from wardround.reports import Comparison, summarise_run
 from wardround.reports.answer import answer_of, compared_answers, main_differences, p_cell, p_text
+from wardround.reports.charts import round_ticks, tick_labels
 from wardround.reports.forest import forest, forest_groups
-from wardround.reports.ticks import round_ticks, tick_labels
 from wardround.tasks.scoring import Interval, PairedTest
 
 

@@ -32,7 +32,6 @@ from wardround.reports.answer import answer_of
 from wardround.reports.charts import figure_name, write_svg
 from wardround.reports.checklists import CHECKLISTS, write_checklist
 from wardround.reports.figures import prediction_figures, run_figures, without_figures, write_figures
-from wardround.reports.methods_text import methods_text
 from wardround.reports.paper_tables import paper_tables, write_tables
 from wardround.reports.report import (
     MOST_PAGES,
@@ -44,7 +43,7 @@ from wardround.reports.report import (
     report_run,
     run_points,
 )
-from wardround.reports.run_facts import RunFacts
+from wardround.reports.run_facts import RunFacts, methods_text
 from wardround.reports.tidy import tidy_run, write_tidy
 from wardround.runs import RunFolder, gate_notes, score_run
 from wardround.runs.sources import open_benchmark

@@ -12,8 +12,8 @@ from markupsafe import Markup, escape
 
 from wardround.reports.answer import p_text
 from wardround.reports.baseline_card import BEST
+from wardround.reports.charts import round_ticks, tick_labels
 from wardround.reports.comparing import Comparison
-from wardround.reports.ticks import round_ticks, tick_labels
 
 _HEIGHT = 42
 _MIDDLE = _HEIGHT // 2

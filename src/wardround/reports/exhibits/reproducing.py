@@ -17,10 +17,9 @@ from wardround.records import Store
 from wardround.reports.charts import write_svg
 from wardround.reports.exhibits.exhibit import EXHIBITS, Exhibit, Point, published_figures, published_models
 from wardround.reports.exhibits.merging import MergedRow, Played, best_rows, drawn, merged_rows
-from wardround.reports.methods_text import methods_text
 from wardround.reports.opened_run import OpenedRun, as_frame, asked_of
 from wardround.reports.report import no_pages, report_run, summary_of
-from wardround.reports.run_facts import RunFacts
+from wardround.reports.run_facts import RunFacts, methods_text
 from wardround.runs.banks import has_bank
 from wardround.runs.execute import open_or_start
 from wardround.runs.folder import RunFolder
