@@ -16,10 +16,15 @@ from wardround.agents import Limits, Outcome, Prompt, get_agent, run_episode
 from wardround.clinical.codes import LabelSet, load_ccs
 from wardround.core import Message, ToolCall, format_time
 from wardround.models import ModelSettings, OfflineModel, Request
-from wardround.models.offline.conversation import read_conversation, read_result
+from wardround.models.offline.conversation import (
+    OfflineFinding,
+    OfflineFindings,
+    read_conversation,
+    read_notes,
+    read_result,
+)
 from wardround.models.offline.findings import Beliefs
-from wardround.models.offline.notes import OfflineFinding, OfflineFindings, load_rules, read_notes, rules_for
-from wardround.models.offline.plan import Shown, abnormal, last_stay, thoughts_on
+from wardround.models.offline.plan import Shown, abnormal, last_stay, load_rules, rules_for, thoughts_on
 from wardround.models.offline.tasks import labelled_plan, plan_for, task_plans
 from wardround.records import RowRole, SpanRole, Store, ingest, load_source_spec
 from wardround.synth import synthesize

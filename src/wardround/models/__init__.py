@@ -6,9 +6,17 @@ Nothing here knows records, tools or agents.
 from wardround.models.client import ChatModel
 from wardround.models.endpoint import Endpoint, RetryPolicy
 from wardround.models.guard import DataUseGuard
-from wardround.models.label_scoring import LabelScores, score_labels
 from wardround.models.offline import OfflineModel
-from wardround.models.opening import MODELS, ModelConfig, ModelEntry, find_model, list_models, open_model
+from wardround.models.opening import (
+    MODELS,
+    ModelConfig,
+    ModelEntry,
+    ModelOptions,
+    NamedModel,
+    find_model,
+    list_models,
+    open_model,
+)
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
 from wardround.models.relay import RelayModel
 from wardround.models.replay import (
@@ -24,9 +32,15 @@ from wardround.models.replay import (
     resumed,
     say,
 )
-from wardround.models.schema import Structured, ask_for_value, complete_structured, read_value
+from wardround.models.schema import (
+    LabelScores,
+    Structured,
+    ask_for_value,
+    complete_structured,
+    read_value,
+    score_labels,
+)
 from wardround.models.schema_calls import TOOL_CALLS
-from wardround.models.settings import ModelOptions, NamedModel
 from wardround.models.tool_questions import AskOwnModel, EpisodeQuestions, ask_alone
 
 __all__ = [

@@ -5,8 +5,10 @@ It is here so that prompts, tools and methods meet a real language model where t
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from wardround.core import UserError, missing_extra
 
@@ -75,7 +78,7 @@ def serving(model: LocalModel, *, port: int = 0, threads: int | None = None) -> 
     _must_be_free(port)
     wanted = {"name": model.name, "weights": str(weights), "context_tokens": model.context_tokens, "port": port}
     wanted["threads"] = threads or os.cpu_count() or 1
-    command = [sys.executable, "-m", "wardround.models.local_server", json.dumps(wanted)]
+    command = [sys.executable, "-m", "wardround.models.local", json.dumps(wanted)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -103,3 +106,52 @@ def _must_be_free(port: int) -> None:
         except OSError as error:
             why = error.strerror
             raise UserError(f"port {port} cannot be had ({why}); take another one, or 0 for a free one") from error
+
+
+# The process that serves a model: ``python -m wardround.models.local SETTINGS``. It ends with its input.
+#
+# A process of its own, because llama.cpp's server cannot be stopped from inside while it writes a reply (its destructor
+# waits for ever): it is ended whole, and it also ends when whoever started it is killed.
+
+
+_ERRORS_ONLY = 1
+_CACHED_PROMPTS_MIB = 256
+"""Limit on the server's prompt cache; its own default is 8 GiB."""
+
+
+def main(words: list[str]) -> None:
+    """Serve, say where on standard output, and end when standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the starter answers it
+    llama = importlib.import_module("xllamacpp")
+    try:
+        server = llama.Server(_settings(llama, json.loads(words[0])))
+    except Exception as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.stderr.flush()
+        os._exit(1)
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def _settings(llama: Any, wanted: dict[str, Any]) -> Any:
+    """One request is answered at a time: two would halve the window of each. Others wait for their turn."""
+    settings = llama.CommonParams()
+    settings.model.path = wanted["weights"]
+    settings.model_alias = {wanted["name"]}
+    settings.hostnames = [_LOOPBACK]
+    settings.port = wanted["port"]
+    settings.n_ctx = wanted["context_tokens"]
+    settings.n_parallel = 1
+    settings.cpuparams.n_threads = wanted["threads"]
+    settings.cpuparams_batch.n_threads = wanted["threads"]
+    settings.cache_ram_mib = _CACHED_PROMPTS_MIB
+    settings.verbosity = _ERRORS_ONLY
+    settings.ui = False
+    settings.endpoint_slots = False  # it shows the prompts, and any page in a browser here could ask for it
+    return settings
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

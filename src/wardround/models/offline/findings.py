@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from wardround.models.offline.conversation import Result
-from wardround.models.offline.notes import OfflineFinding, OfflineFindings, rules_for
+from wardround.models.offline.conversation import OfflineFinding, OfflineFindings, Result
 from wardround.models.offline.plan import (
     Ask,
     PlanStep,
@@ -22,6 +21,7 @@ from wardround.models.offline.plan import (
     organisms,
     row_ids,
     rows_of,
+    rules_for,
     since,
     tally,
     thinking,

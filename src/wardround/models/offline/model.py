@@ -9,8 +9,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from wardround.core import Message, ToolCall, ToolSchema, Usage, derive_seed, estimate_tokens
-from wardround.models.offline.conversation import Conversation, Result, asked_job, read_conversation
-from wardround.models.offline.notes import OfflineFinding, OfflineFindings
+from wardround.models.offline.conversation import (
+    Conversation,
+    OfflineFinding,
+    OfflineFindings,
+    Result,
+    asked_job,
+    read_conversation,
+)
 from wardround.models.offline.plan import Ask, EpisodePlan, PlanStep
 from wardround.models.offline.tasks import answer_text, job_reply, labelled_plan, labels_of, plan_for
 from wardround.models.protocol import Reply, Request

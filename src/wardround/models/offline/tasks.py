@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from wardround.core import Message
-from wardround.models.offline.conversation import Conversation, Result
+from wardround.models.offline.conversation import Conversation, OfflineFinding, OfflineFindings, Result
 from wardround.models.offline.findings import (
     Beliefs,
     care_step,
@@ -25,7 +25,6 @@ from wardround.models.offline.findings import (
     stay_step,
     word_step,
 )
-from wardround.models.offline.notes import OfflineFinding, OfflineFindings, load_rules, names
 from wardround.models.offline.plan import (
     TABLES,
     Ask,
@@ -38,7 +37,9 @@ from wardround.models.offline.plan import (
     held_names,
     hour_of,
     latest,
+    load_rules,
     named_rows,
+    names,
     number,
     share_of,
     shares,
