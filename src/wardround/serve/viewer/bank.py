@@ -118,7 +118,7 @@ ROWS = 100
 
 
 def bank_of(run: ViewedRun) -> ViewedBank:
-    """Return the bank of a run. NotThere: it had none, or its file is missing."""
+    """Return the bank of a run. NotFound: it had none, or its file is missing."""
     bank = bank_or_reason(run)
     if not isinstance(bank, ViewedBank):
         raise NotFound(bank or f"the run {run.name!r} read no bank")
@@ -131,7 +131,7 @@ def bank_pages(bank: ViewedBank) -> int:
 
 
 def bank_view(run: ViewedRun, number: int) -> dict[str, Any]:
-    """Return the content of a page of the bank, from 1; the graph is on the first. NotThere: no such page."""
+    """Return the content of a page of the bank, from 1; the graph is on the first. NotFound: no such page."""
     bank = bank_of(run)
     pages = bank_pages(bank)
     if not 1 <= number <= pages:
@@ -152,7 +152,7 @@ def bank_view(run: ViewedRun, number: int) -> dict[str, Any]:
 
 
 def experience_view(run: ViewedRun, name: str) -> dict[str, Any]:
-    """Return the content of an experience's page. NotThere: the bank has none with that id."""
+    """Return the content of an experience's page. NotFound: the bank has none with that id."""
     bank = bank_of(run)
     if name not in bank.experiences:
         raise NotFound(f"the bank has no experience {name!r}")

@@ -47,7 +47,7 @@ class EpisodeSide:
 def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping[str, str]) -> dict[str, Any]:
     """Return the content of a sample's page; ``asked``: ``left`` and ``right`` by key, else the first two.
 
-    A single episode is shown alone. Episodes of other runs are included if their sample is the same. NotThere: no such
+    A single episode is shown alone. Episodes of other runs are included if their sample is the same. NotFound: no such
     sample or episode.
     """
     own = runs[number - 1].by_sample.get(page)

@@ -284,7 +284,7 @@ def record_then_view(run: ViewedRun, page: str, hours_before: int) -> dict[str, 
 
 
 def transcript_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
-    """Return the content of a page of an episode's transcript, from 1. NotThere: no such page."""
+    """Return the content of a page of an episode's transcript, from 1. NotFound: no such page."""
     score = run.score(page)
     trajectory = run.trajectory(score.episode)
     pages = run.turns(score.episode)

@@ -70,7 +70,7 @@ class StreamPages:
         self._render = render
 
     def stream(self, number: int) -> ViewedStream:
-        """Return a stream. NotThere: no stream with that number."""
+        """Return a stream. NotFound: no stream with that number."""
         if not 1 <= number <= len(self.streams):
             raise NotFound(f"no stream {number}; there are {len(self.streams)}")
         return self.streams[number - 1]
@@ -165,7 +165,7 @@ class ViewerPages:
         self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
 
     def run(self, number: int) -> ViewedRun:
-        """Return a run. NotThere: no run with that number."""
+        """Return a run. NotFound: no run with that number."""
         if not 1 <= number <= len(self.runs):
             raise NotFound(f"no run {number}; there are {len(self.runs)}")
         return self.runs[number - 1]
@@ -231,7 +231,7 @@ class ViewerPages:
         return self._render("steps.html.jinja", **self._shared(number), **steps_view(self.run(number), page, part))
 
     def later_page(self, number: int, page: str, part: int) -> str:
-        """Return a page of the rows that the clock hid from an episode. NotThere: these pages do not show them, or no
+        """Return a page of the rows that the clock hid from an episode. NotFound: these pages do not show them, or no
         such page."""
         if not self.shows_later:
             raise NotFound("these pages do not show what was not yet known")
@@ -282,7 +282,7 @@ class ViewerPages:
         return self._render("experience.html.jinja", **experience_view(self.run(number), name))
 
     def marks_page(self, number: int) -> str:
-        """Return the page of reviewers' marks and their agreement. NotThere: no file of marks was given."""
+        """Return the page of reviewers' marks and their agreement. NotFound: no file of marks was given."""
         run, episodes = self.run(number), self._marked(number)
         return self._render(
             "marks.html.jinja",
@@ -297,7 +297,7 @@ class ViewerPages:
         )
 
     def marks_csv(self, number: int) -> str:
-        """Return every mark as CSV. NotThere: no file of marks was given."""
+        """Return every mark as CSV. NotFound: no file of marks was given."""
         return marks_csv(self._marked(number))
 
     def _marked(self, number: int) -> list[MarkedEpisode]:

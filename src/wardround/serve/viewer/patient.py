@@ -243,7 +243,7 @@ def _spec_of(stream: ViewedStream) -> SourceSpec | None:
 
 def bundles_view(stream: ViewedStream, subject: int, number: int) -> dict[str, Any]:
     """Return the content of a page of a patient's bundles, from 1, oldest first: a full page does not change again.
-    NotThere: no such page."""
+    NotFound: no such page."""
     line, places = stream.patient(subject)
     pages = bundle_pages(len(places))
     if not 1 <= number <= pages:

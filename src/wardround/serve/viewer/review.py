@@ -321,7 +321,7 @@ class ReviewPages:
         return self._render("round.html.jinja", reviewer=reviewer, own=own, listed=listed, following=following)
 
     def item_page(self, item: str, reviewer: str, *, token: str, part: int = 1, problem: str | None = None) -> str:
-        """Return the page of one episode with the form. NotThere: no such item or part."""
+        """Return the page of one episode with the form. NotFound: no such item or part."""
         if item not in self.items:
             raise NotFound(f"no item {item!r} in this round")
         run, score = self.items[item]

@@ -179,7 +179,7 @@ class ViewedRun:
         return {task.name: self.benchmark.labels(task) for task in self.benchmark.tasks}
 
     def score(self, page: str) -> EpisodeScore:
-        """Return the episode of a page. NotThere: no such episode."""
+        """Return the episode of a page. NotFound: no such episode."""
         if page not in self.pages:
             raise NotFound(f"no finished episode {page!r} in the run {self.name!r}")
         return self.pages[page]
@@ -250,7 +250,7 @@ def choices(run: ViewedRun) -> Mapping[str, tuple[str, ...]]:
 
 
 def read_query(run: ViewedRun, asked: Mapping[str, str]) -> SampleQuery:
-    """Read an address's parameters; empty ones are ignored. NotThere: a value that the run does not have."""
+    """Read an address's parameters; empty ones are ignored. NotFound: a value that the run does not have."""
     given = {name: value for name, value in asked.items() if value}
     order, after = given.pop("sort", "sample"), given.pop("after", None)
     there = choices(run)

@@ -129,7 +129,7 @@ class ViewedStream:
             return self._moment(ledger)
 
     def patient(self, subject: int) -> tuple[PatientLine, Sequence[int]]:
-        """Return a patient and where the bundles are recorded, oldest first. NotThere: no such patient."""
+        """Return a patient and where the bundles are recorded, oldest first. NotFound: no such patient."""
         self.look()
         with self._lock:
             if subject not in self._patients:
@@ -248,7 +248,7 @@ class ListedPatients:
 
 
 def read_patient_query(asked: Mapping[str, str]) -> PatientQuery:
-    """Read an address's parameters; empty ones are ignored. NotThere: a value that the list does not have."""
+    """Read an address's parameters; empty ones are ignored. NotFound: a value that the list does not have."""
     given = {name: value for name, value in asked.items() if value}
     for name in given:
         if name not in _ASKED:
@@ -270,7 +270,7 @@ def read_patient_query(asked: Mapping[str, str]) -> PatientQuery:
 
 
 def listed_patients(moment: StreamMoment, query: PatientQuery, *, rows: int = PATIENTS) -> ListedPatients:
-    """Return the requested page of the list. NotThere: no such page."""
+    """Return the requested page of the list. NotFound: no such page."""
     fitting = [line for line in moment.patients if _fits(line, query)]
     pages = max(1, -(-len(fitting) // rows))
     if not 1 <= query.page <= pages:
