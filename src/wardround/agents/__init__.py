@@ -29,7 +29,7 @@ from wardround.agents.loop.context import (
     TokenCounter,
 )
 from wardround.agents.loop.episode import Ending, Episode, Exchange, Finish, Limits, Outcome, Prompt, Recorder
-from wardround.agents.loop.loop import AgentSpec, Hooks, LoopSettings, ask_once, check_question, run_episode
+from wardround.agents.loop.loop import AgentSpec, Hooks, LoopSettings, check_question, run_episode
 from wardround.agents.loop.steps import (
     PredictedAction,
     StepFeed,
@@ -84,7 +84,6 @@ __all__ = [
     "SummarySettings",
     "TokenCounter",
     "answer_of",
-    "ask_once",
     "check_question",
     "get_agent",
     "get_method",

@@ -112,7 +112,6 @@ from wardround.core.sqlite import (
     transaction,
 )
 from wardround.core.time import (
-    END_OF_DAY,
     end_of_day,
     format_time,
     from_microseconds,
@@ -122,7 +121,6 @@ from wardround.core.time import (
 )
 
 __all__ = [
-    "END_OF_DAY",
     "SENSITIVITIES",
     "ConfinedReader",
     "DatabaseFormat",

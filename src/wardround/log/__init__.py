@@ -5,8 +5,6 @@ It knows neither models nor tools: a request, a reply and a tool result reach it
 
 from wardround.log.database import LOG_SUFFIX, settle_logs
 from wardround.log.export import (
-    CONVERSATION_SCHEMA,
-    TRAJECTORY_SCHEMA,
     atif_documents,
     conversations,
     episode_line,
@@ -29,9 +27,7 @@ from wardround.log.rows import (
 from wardround.log.writer import EpisodeLog, EpisodeRecorder, PromptPath
 
 __all__ = [
-    "CONVERSATION_SCHEMA",
     "LOG_SUFFIX",
-    "TRAJECTORY_SCHEMA",
     "USAGE_FIELDS",
     "AskedRequest",
     "EpisodeEntry",

@@ -14,14 +14,13 @@ from wardround.predictors.heads import (
     PredictorSettings,
     missing_packages,
 )
-from wardround.predictors.results import MANIFEST, PREDICTIONS, FitKey, FitRow, read_predictions
+from wardround.predictors.results import MANIFEST, FitKey, FitRow, read_predictions
 
 __all__ = [
     "ALL_SHOTS",
     "GBM_GRIDS",
     "MANIFEST",
     "PAPER_SHOTS",
-    "PREDICTIONS",
     "PREDICTORS",
     "CountTable",
     "FitKey",

@@ -6,7 +6,7 @@ from wardround.runs.execute import episode_keys, execute, start
 from wardround.runs.folder import RunFolder, Spending
 from wardround.runs.notes import codes_with_words
 from wardround.runs.queue import Counts, WorkQueue
-from wardround.runs.results import evidence_cuts, read_results, score_run
+from wardround.runs.results import read_results, score_run
 from wardround.runs.settings import EpisodeKey, PlayedSection, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.worker import episode_facts, open_environment
@@ -24,7 +24,6 @@ __all__ = [
     "codes_with_words",
     "episode_facts",
     "episode_keys",
-    "evidence_cuts",
     "execute",
     "gate_notes",
     "open_benchmark",

@@ -36,7 +36,6 @@ from wardround.clinical.protocols.facts import (
     is_allergic,
     is_allergy,
     is_problem,
-    is_same_action,
 )
 from wardround.clinical.protocols.index import (
     CompiledRule,
@@ -147,7 +146,6 @@ __all__ = [
     "is_allergy",
     "is_problem",
     "is_same",
-    "is_same_action",
     "keys_of",
     "lint_protocol",
     "lookup_done_keys",

@@ -8,8 +8,6 @@ from __future__ import annotations
 from wardround.clinical.vocabulary.allergies import Allergy, charted_allergies, records_allergy
 from wardround.clinical.vocabulary.assertions import Status
 from wardround.clinical.vocabulary.care_units import (
-    INTENSIVE_CARE,
-    INTERMEDIATE_CARE,
     CareUnit,
     read_care_unit,
     service_class,
@@ -69,7 +67,6 @@ from wardround.clinical.vocabulary.text import (
     denies,
     is_lasting,
     leaves_a_mark,
-    read_findings,
     read_text,
 )
 from wardround.clinical.vocabulary.text_values import Person, Sex, read_person
@@ -96,8 +93,6 @@ from wardround.clinical.vocabulary.time import (
 from wardround.clinical.vocabulary.units import Unit, read_unit
 
 __all__ = [
-    "INTENSIVE_CARE",
-    "INTERMEDIATE_CARE",
     "RELATIONS",
     "Allergy",
     "Bounds",
@@ -166,7 +161,6 @@ __all__ = [
     "parse_quantity",
     "read_allergens",
     "read_care_unit",
-    "read_findings",
     "read_person",
     "read_text",
     "read_unit",

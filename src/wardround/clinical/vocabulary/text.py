@@ -65,11 +65,6 @@ class TextReading:
     allergies: tuple[Allergy, ...] = ()
 
 
-def read_findings(text: str, section: str | None = None) -> tuple[TextFinding, ...]:
-    """Return the findings of a text, in order. ``section``: the heading above the text."""
-    return read_text(text, section).findings
-
-
 @lru_cache(maxsize=16_384)
 def read_text(text: str, section: str | None = None) -> TextReading:
     """Read a text: statements with their assertion, values in words, allergies."""

@@ -5,7 +5,6 @@ is the business of ``runs``.
 """
 
 from wardround.memory.construction.drafts import (
-    CONSTRUCTION_RULES,
     DRAFT_PROMPTS,
     MOST_CALLS,
     AskingBudget,
@@ -25,13 +24,11 @@ from wardround.memory.construction.linking import (
     LinkSettings,
     Synergy,
     edges_of,
-    judge_pair,
     relation_by_rule,
     says_the_same,
 )
 from wardround.memory.construction.structure import (
     NAME_PROMPTS,
-    ROLE_CAPS,
     STRUCTURE_PROMPTS,
     NameIndex,
     grounded_edges,
@@ -45,9 +42,7 @@ CONSTRUCTION_PROMPTS = (*DRAFT_PROMPTS, *STRUCTURE_PROMPTS, *NAME_PROMPTS, *SYNE
 
 __all__ = [
     "CONSTRUCTION_PROMPTS",
-    "CONSTRUCTION_RULES",
     "MOST_CALLS",
-    "ROLE_CAPS",
     "SYNERGIES",
     "AskingBudget",
     "Attempt",
@@ -63,7 +58,6 @@ __all__ = [
     "edges_of",
     "grounded_edges",
     "grounded_entities",
-    "judge_pair",
     "names_answer",
     "nearest_success",
     "normalise_names",

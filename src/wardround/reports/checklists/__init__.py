@@ -3,9 +3,7 @@
 from wardround.reports.checklists.filling import (
     CHECKLISTS,
     FilledItem,
-    checklist_table,
-    fill_checklist,
     write_checklist,
 )
 
-__all__ = ["CHECKLISTS", "FilledItem", "checklist_table", "fill_checklist", "write_checklist"]
+__all__ = ["CHECKLISTS", "FilledItem", "write_checklist"]

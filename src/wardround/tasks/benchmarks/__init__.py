@@ -20,8 +20,8 @@ from wardround.tasks.benchmarks.ehrshot import build_ehrshot
 from wardround.tasks.benchmarks.families import FAMILIES, build_benchmark, options_of
 from wardround.tasks.benchmarks.leaks import Leak, leak_check, names_its_answer, reclock
 from wardround.tasks.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum, question_of, render_prompt
-from wardround.tasks.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, TRACE_TASK, Task, get_task, list_tasks
-from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, TEXT_CASE_TASKS, CaseFiles, build_text_cases
+from wardround.tasks.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, Task, get_task, list_tasks
+from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, CaseFiles, build_text_cases
 from wardround.tasks.benchmarks.trace import build_trace
 
 __all__ = [
@@ -33,8 +33,6 @@ __all__ = [
     "SPLITS",
     "STRATA",
     "TEXT_CASE_FAMILIES",
-    "TEXT_CASE_TASKS",
-    "TRACE_TASK",
     "Benchmark",
     "CaseFiles",
     "Conversion",

@@ -49,7 +49,6 @@ from wardround.tasks.scoring.paired import (
 from wardround.tasks.scoring.safety import NotedStay, PlantedKey, SafetyCounts, SafetyPoint, played_steps, safety_curve
 from wardround.tasks.scoring.scorer import (
     ACCURACY,
-    MACRO_F1,
     SCORERS,
     SET_F1,
     FurtherTest,
@@ -76,7 +75,6 @@ from wardround.tasks.scoring.trivial import TrivialScores, trivial_scores
 
 __all__ = [
     "ACCURACY",
-    "MACRO_F1",
     "RESAMPLES",
     "SCORERS",
     "SET_F1",

@@ -6,12 +6,11 @@ are imported when the first image is opened.
 
 from wardround.tools.imaging.networks import Abilities, ImageSettings
 from wardround.tools.imaging.radiograph import GreyWindow, Radiograph
-from wardround.tools.imaging.reading import LONGEST_EDGE, picture_of, read_radiograph
+from wardround.tools.imaging.reading import picture_of, read_radiograph
 from wardround.tools.imaging.reports import conflicts_of, mentions_of
 from wardround.tools.imaging.source import ChartImage, ChartImages, ImageFolder, ImageSource, Imaging, open_images
 
 __all__ = [
-    "LONGEST_EDGE",
     "Abilities",
     "ChartImage",
     "ChartImages",

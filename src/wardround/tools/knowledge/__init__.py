@@ -5,7 +5,7 @@ The package has no access to patients. Queries come from tools; everything that 
 
 from wardround.tools.knowledge.access import Knowledge, KnowledgeSettings, WebAccess
 from wardround.tools.knowledge.browser import CURRENT, Browser
-from wardround.tools.knowledge.corpus import CORPUS, Corpus, CorpusManifest, damage_of_corpus, parse_address
+from wardround.tools.knowledge.corpus import CORPUS, Corpus, CorpusManifest, damage_of_corpus
 from wardround.tools.knowledge.formats import FORMATS, CorpusFormat
 from wardround.tools.knowledge.index import Deletion, Document, Hit, visible
 from wardround.tools.knowledge.library import HANDBOOK, Added, Library, add_corpus, remove_corpus
@@ -34,7 +34,6 @@ __all__ = [
     "WebAccess",
     "add_corpus",
     "damage_of_corpus",
-    "parse_address",
     "remove_corpus",
     "visible",
 ]
