@@ -11,7 +11,7 @@ from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
 from wardround.tools import Aids, Environment, EnvironmentOptions, default_toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace
-from wardround.tools.grounding import mentions
+from wardround.tools.finish import mentions
 
 
 @pytest.fixture

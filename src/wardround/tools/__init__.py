@@ -5,7 +5,7 @@ Knows charts, codes and candidate spaces; no model, no task and no target.
 
 from wardround.tools.definition import Range, Tool, tool
 from wardround.tools.environment import Environment, NoChartEnvironment
-from wardround.tools.grounding import Citation
+from wardround.tools.finish import Citation
 from wardround.tools.knowledge_tools import corpus_tool
 from wardround.tools.session import AID_NAMES, Aids, EnvironmentOptions, Page, Session, ToolResult
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits

@@ -17,8 +17,8 @@ from wardround.core.errors import unknown
 from wardround.models import AskOwnModel, ask_alone
 from wardround.records import Chart, TextCaseRecord
 from wardround.tools.definition import Tool, clean_text, read_arguments
-from wardround.tools.grounding import Citation, Grounding
-from wardround.tools.inner_tools import load_ehr
+from wardround.tools.finish import Citation, Grounding
+from wardround.tools.record_tools import load_ehr
 from wardround.tools.session import NO_OPTIONS, EnvironmentOptions, Page, Session, ToolResult
 from wardround.tools.toolset import Toolset, default_toolset
 

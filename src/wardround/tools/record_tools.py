@@ -1,4 +1,4 @@
-"""Tools that read rows of the chart, also by SQL, and tools about its tables."""
+"""Tools that read rows of the chart, also by SQL, tools about its tables, and clinical scores."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
-from wardround.core import ToolFailure, format_time, from_microseconds, parse_time_bound, to_microseconds
+from wardround.clinical.definitions import DEFINITIONS, score_at
+from wardround.core import ToolFailure, UserError, format_time, from_microseconds, parse_time_bound, to_microseconds
 from wardround.core.errors import shortened
 from wardround.core.messages import estimate_tokens
-from wardround.tools.definition import tool
+from wardround.tools.definition import Range, tool
 from wardround.tools.render import SEPARATOR, cell_limit, long_text, rows_page, table_page
 from wardround.tools.session import Page, Session, ToolResult
 from wardround.tools.sql_gate import SqlAnswer
@@ -297,6 +298,25 @@ def _brief(text: str) -> str:
     return line if len(line) <= _LONGEST_DESCRIPTION else line[: _LONGEST_DESCRIPTION - 3] + "..."
 
 
+@tool("table")
+def load_ehr(
+    session: Session,
+    *,
+    timestamp: Annotated[str | None, "Optional; the record is always as of the time of the question."] = None,
+) -> str:
+    """Open the patient's record as of the time of the question. It is open already: calling this only says so."""
+    return (
+        f"The record of subject {session.chart.subject_id} is open as of {format_time(session.chart.as_of)}; neither "
+        f"can be changed. Tables: {', '.join(session.chart.table_names)}. get_table_description tells what one holds."
+    )
+
+
+@tool("inner")
+def get_next_page(session: Session, *, cursor: str) -> ToolResult:
+    """Continue an earlier result (rows, or a long text) from the cursor it gave."""
+    return session.cursors.resume(cursor)
+
+
 # The SQL tool: one statement through the gate, shown in pages; long cells are cut with a cursor, as everywhere.
 
 
@@ -387,3 +407,38 @@ def value_text(value: object) -> str:
     if isinstance(value, float):
         return format_number(value)
     return f"x'{value.hex()[:200]}'" if isinstance(value, bytes) else str(value)
+
+
+# ``get_clinical_score``: a published score of the patient as of the session's moment, with what it does not know.
+
+
+_LONGEST_HOURS = 168
+
+
+@tool("record")
+def get_clinical_score(
+    session: Session,
+    *,
+    name: Annotated[
+        str,
+        "Which: gcs, sofa, qsofa, sirs, kdigo, meld, urine_output, vasopressors, ventilation, "
+        "suspicion_of_infection or sepsis3.",
+    ],
+    hours: Annotated[int, Range(0, _LONGEST_HOURS), "Look back so many hours; 0 for the published window."] = 0,
+) -> str:
+    """Compute a clinical score from the chart as it stands now: the worst values of the window that ends now. What was
+    not charted is unknown: a score of which parts are missing is given as the least and the most that it can be."""
+    try:
+        found = score_at(session.chart, name.strip().lower(), hours=hours or None)
+    except UserError as error:
+        raise ToolFailure(str(error)) from None
+    definition = DEFINITIONS[found.name]
+    value = "unknown" if found.value is None else f"{found.value}"
+    if found.bounds is not None and not found.bounds.is_exact:
+        value = f"at least {found.bounds.low:g}, at most {found.bounds.high:g}"
+    lines = [f"{definition.title} as of {format_time(found.as_of)}, last {found.hours} h: {value} ({definition.unit})"]
+    lines += [f"{part}: {'unknown' if points is None else points}" for part, points in found.parts.items()]
+    if found.unknown:
+        lines.append(f"not charted: {', '.join(found.unknown)}")
+    lines.append(f"published: doi {definition.doi}{f'; {definition.variant}' if definition.variant else ''}")
+    return "\n".join(lines)

@@ -15,6 +15,7 @@ from wardround.tools.candidate_tools import (
 )
 from wardround.tools.definition import Tool
 from wardround.tools.evidence_tool import retrieve_evidence
+from wardround.tools.finish import finish, think
 from wardround.tools.image_tools import (
     chest_xray_classifier,
     chest_xray_report_generator,
@@ -23,7 +24,6 @@ from wardround.tools.image_tools import (
     image_visualizer,
     xray_phrase_grounding,
 )
-from wardround.tools.inner_tools import finish, get_clinical_score, get_next_page, load_ehr, think
 from wardround.tools.knowledge_tools import (
     browser_find,
     browser_open,
@@ -36,15 +36,18 @@ from wardround.tools.knowledge_tools import (
     retrieve_wikipedia,
 )
 from wardround.tools.record_tools import (
+    get_clinical_score,
     get_column_names,
     get_event_counts_by_time,
     get_latest_records,
+    get_next_page,
     get_records_by_keyword,
     get_records_by_time,
     get_records_by_value,
     get_table_description,
     get_table_names,
     get_unique_values,
+    load_ehr,
     run_sql_query,
 )
 

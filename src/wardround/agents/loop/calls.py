@@ -16,7 +16,7 @@ from wardround.models.tool_questions import AskOwnModel
 from wardround.models.wire import MOST_CALLS
 from wardround.records import Chart, TextCaseRecord
 from wardround.tools import ToolResult
-from wardround.tools.grounding import Citation
+from wardround.tools.finish import Citation
 from wardround.tools.retrieval import EvidenceIndex
 from wardround.tools.toolset import Toolset
 

@@ -37,7 +37,7 @@ from wardround.models.protocol import Model, ModelSettings, Reply, Request
 from wardround.models.replay import beside
 from wardround.models.tool_questions import PURPOSE, EpisodeQuestions
 from wardround.tasks.answers import AnswerKind, Candidates, Question
-from wardround.tools.grounding import Citation
+from wardround.tools.finish import Citation
 
 # What goes into an episode and what comes out of it.
 

@@ -1,4 +1,4 @@
-"""Check whether a row cited for an answer exists, was read, and supports the answer.
+"""The answer of an episode: the tool that gives it, the rows it cites, and whether these support it.
 
 A row supports an answer if one of its cells is the answer, if its code belongs to the answer's category, or if most of
 the answer's specific words are close together in its text (abbreviations are read in their long form). This is a
@@ -12,10 +12,97 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated, Any, TypedDict
 
 from wardround.clinical.codes import load_abbreviations, load_ccs, normalise_label
-from wardround.tools.session import Session
+from wardround.core import ToolFailure
+from wardround.tools.definition import clean_text, tool
+from wardround.tools.session import Session, ToolResult
 from wardround.tools.table_view import TableView
+
+_NAMED = 20
+
+
+class CitedAnswer(TypedDict):
+    """What a model cites for one answer."""
+
+    answer: str
+    row_ids: list[str]
+
+
+CitedRows = Annotated[
+    list[CitedAnswer] | None,
+    "The row ids (first column of results) that support each answer.",
+]
+Response = Annotated[list[str], "The answer, spelled as the question asks."]
+
+
+@tool("inner")
+def think(*, response: str) -> str:
+    """Write down a thought. Reads nothing."""
+    return "Thought noted."
+
+
+@tool("inner", reads_only=False)
+def finish(session: Session, *, response: Response, evidence: CitedRows = None) -> ToolResult:
+    """Give the final answer. It ends the episode."""
+    answer = tuple(dict.fromkeys(item.strip() for item in response if item.strip()))
+    if session.checks_answers:
+        _check_answer(session, answer)
+    cited, problems = read_evidence(evidence or ())
+    rows = sum(map(len, cited.values()))
+    parts = [_counted(len(answer), "item"), *([_counted(rows, "cited row")] if cited else [])]
+    text = f"Answer recorded: {', '.join(parts)}."
+    return ToolResult(text="\n".join((text, *problems)), answer=answer, evidence=cited)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _check_answer(session: Session, answer: Sequence[str]) -> None:
+    """Refuse, once, an answer with names that are no candidates, and say the nearest ones."""
+    space = session.answer_space
+    listed = session.listed
+    unlisted = [name for name in answer if normalise_label(name) not in listed]
+    strange = [name for name in unlisted if space is not None and space.labels.resolve(name) is None]
+    if space is None or not strange:
+        return
+    session.accept_any_answer()
+    lines = []
+    for name in strange[:_NAMED]:
+        found = [repr(match.label) for match in space.by_meaning(name, 3, in_use=True)]
+        lines.append(f"{name!r}: {', '.join(found) or 'nothing like it'}")
+    if len(strange) > _NAMED:
+        lines.append(f"and {len(strange) - _NAMED} more")
+    raise ToolFailure(
+        f"not recorded: {len(strange)} of {len(answer)} names are not in {space.name!r}. Nearest names there:\n"
+        + "\n".join(lines)
+        + "\nCall finish again with the names you mean, spelt as there. This is said once: the next answer is taken."
+    )
+
+
+def read_evidence(entries: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Return the row ids cited for each answer, and a note for each entry that cannot be read and is left out."""
+    cited: dict[str, tuple[str, ...]] = {}
+    problems = []
+    for index, entry in enumerate(entries):
+        rows = entry.get("row_ids") if isinstance(entry, Mapping) else None
+        rows = [rows] if isinstance(rows, str) else rows
+        if not isinstance(rows, list | tuple) or not all(isinstance(row, str) for row in rows) or "answer" not in entry:
+            problems.append(
+                f"Note: evidence item {index} was left out: it must be "
+                f'{{"answer": "...", "row_ids": ["labevents:12345", ...]}}, got {entry!r:.80}.'
+            )
+            continue
+        answer = clean_text(str(entry["answer"])).strip()
+        found = (clean_text(row).strip() for row in rows)
+        cited[answer] = tuple(dict.fromkeys((*cited.get(answer, ()), *found)))
+    return cited, tuple(problems)
+
+
+# Whether a cited row exists, was read and supports its answer.
+
 
 _WORD = re.compile(r"[^\W_]+")
 _GENERIC = frozenset(
