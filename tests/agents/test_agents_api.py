@@ -10,7 +10,7 @@ import pytest
 
 import wardround.agents as agents
 from wardround.agents.catalogue import ADDITIONS
-from wardround.agents.stays.asking import REFLECTOR
+from wardround.agents.stays.model_roles import REFLECTOR
 from wardround.core import UserError
 from wardround.memory import Recall
 from wardround.tools.retrieval import LexicalEncoder

@@ -13,11 +13,12 @@ from doubles import ListRecorder
 from stay_doubles import HOUR, before, episode_of, facts, medication
 
 from wardround.agents.loop.steps import PredictedAction
-from wardround.agents.stays.asking import REASONER, Answered, Auditor, Proposal, ask_role, predicted, prompt_tokens
 from wardround.agents.stays.auditor import (
+    Auditor,
     AuditRecord,
     AuditSettings,
     Objection,
+    Proposal,
     find_objections,
     is_risky,
     reasons_to_look,
@@ -26,6 +27,7 @@ from wardround.agents.stays.auditor import (
     without,
 )
 from wardround.agents.stays.charted import StateFacts
+from wardround.agents.stays.model_roles import REASONER, Answered, ask_role, predicted, prompt_tokens
 from wardround.agents.stays.player import proposed_before
 from wardround.agents.stays.router import HeldRule, Router, due_actions
 from wardround.agents.stays.settings import TraceSettings

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from stay_doubles import episode_of
 
-from wardround.agents.stays.asking import REASONER, Answered, ask_role
 from wardround.agents.stays.auditor import AuditSettings, reasons_to_look, uncertainty_of
+from wardround.agents.stays.model_roles import REASONER, Answered, ask_role
 from wardround.models import ModelConfig, open_model
 
 SHORT = {

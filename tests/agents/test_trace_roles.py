@@ -13,7 +13,7 @@ from stay_doubles import DONE, LAB, START, PlayedOut, episode_of, event, play_st
 
 from effort import often
 from wardround.agents import Limits, get_agent
-from wardround.agents.stays.asking import AUDITOR, REASONER, ROUTER, STEWARD, SUMMARISER, Role
+from wardround.agents.stays.model_roles import AUDITOR, REASONER, ROUTER, STEWARD, SUMMARISER, Role
 from wardround.agents.stays.player import TracePlayer
 from wardround.clinical.bundles import BundleStream, EventKind, bundle_text
 from wardround.clinical.bundles.text import SECTIONS

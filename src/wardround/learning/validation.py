@@ -230,7 +230,7 @@ def gate_bank(
     """Judge the content of a bank that a run read, task by task, and keep numbers, budget and level in the bank.
 
     Every further pair of runs is a further look, which spends less of the level
-    (:func:`wardround.tasks.scoring.look_level`).
+    (:func:`wardround.tasks.scoring.gate.look_level`).
 
     Raises UserError unless both runs are on the same samples of the dev split, of one agent each, and one of them with
     this bank.

@@ -12,7 +12,7 @@ import numpy as np
 from wardround.agents.loop.context import TokenCounter, cut_notice, cut_text
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.steps import ChartScore, PredictedAction, StepPrediction
-from wardround.agents.stays.asking import SUMMARISER, ask_reasoner, ask_role, predicted
+from wardround.agents.stays.model_roles import SUMMARISER, ask_reasoner, ask_role, predicted
 from wardround.agents.stays.player import OFFLINE
 from wardround.agents.stays.router import HeldRule, Router, due_actions, first_of_each_type
 from wardround.agents.stays.settings import TraceSettings

@@ -11,9 +11,17 @@ from typing import Any
 
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.steps import ChartScore, PredictedAction, StepPrediction, SubjectScore
-from wardround.agents.stays.asking import ROUTER, STEWARD, Auditor, Proposal, ask_reasoner, ask_role, predicted
-from wardround.agents.stays.auditor import AuditRecord, DrugFacts, uncertainty_of, uncertainty_of_shares, without
+from wardround.agents.stays.auditor import (
+    Auditor,
+    AuditRecord,
+    DrugFacts,
+    Proposal,
+    uncertainty_of,
+    uncertainty_of_shares,
+    without,
+)
 from wardround.agents.stays.charted import StateFacts
+from wardround.agents.stays.model_roles import ROUTER, STEWARD, ask_reasoner, ask_role, predicted
 from wardround.agents.stays.router import (
     PRIOR,
     HeldRule,

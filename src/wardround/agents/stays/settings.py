@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from wardround.agents.stays.auditor import OnFail
 from wardround.core import UserError, check_settings, setting
 
 By = Literal["auto", "code", "model"]
 When = Literal["every_bundle", "at_limit"]
+OnFail = Literal["replace", "drop", "flag"]
 OVERHEAD_TOKENS = 900
 """Tokens for a role's instructions and the proposed actions, beside the patient's part of the prompt."""
 

@@ -1,31 +1,15 @@
-"""TRACE's roles by the model, and the audit of proposals."""
+"""TRACE's roles by the model: what each is asked, and how its reply is read."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from wardround.agents.loop.context import cut_notice, cut_text
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.steps import PredictedAction
-from wardround.agents.stays.auditor import (
-    AuditRecord,
-    AuditSettings,
-    DrugFacts,
-    Objection,
-    find_objections,
-    find_unchecked,
-    is_risky,
-    reasons_to_look,
-    replacements,
-)
-from wardround.agents.stays.router import HeldRule, due_actions
 from wardround.agents.stays.settings import TraceSettings
-from wardround.agents.stays.steward import lines_that_fit
-from wardround.clinical.codes import normalise_label
-from wardround.clinical.vocabulary import is_known_drug
 from wardround.core import FormatError, Message, load_prompt
 from wardround.models import Request
 from wardround.models.schema import complete_structured, object_schema
@@ -200,126 +184,3 @@ def _fixed_words(schema: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]
         if "enum" in part:
             yield name, part["enum"]
         yield from _fixed_words(part.get("items", part))
-
-
-# A proposal and its audit: checks in code of every action, then the model's audit if its gate opens.
-
-
-_SPARE = 100
-_ACTION_TOKENS = 400
-_THOUGHT_TOKENS = 100
-"""Limits of the rationale (characters) and of the citations."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """The Reasoner's proposal and what it was shown.
-
-    ``history``: the bundles; ``uncertainty``: None without log-probabilities; ``before``: the actions that passed the
-    audit of the step before; ``value``: the model's reply, if the Reasoner is the model."""
-
-    facts: DrugFacts
-    held: tuple[HeldRule, ...]
-    shown: Collection[str]
-    state: str
-    rules: str
-    history: str = ""
-    actions: tuple[PredictedAction, ...] = ()
-    before: frozenset[str] = frozenset()
-    uncertainty: float | None = None
-    by_model: bool = False
-    value: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def new(self) -> tuple[PredictedAction, ...]:
-        """The actions that did not pass the audit of the step before."""
-        return tuple(action for action in self.actions if action.name not in self.before)
-
-    def said(self) -> dict[str, Any]:
-        """Return what is logged beside the actions: thought, type, citations, and citations that were not shown."""
-        cited = [row.strip("[] ") for row in self.value.get("citations", ())]
-        return {
-            "thought_process": self.value.get("thought_process", ""),
-            "next_bundle_type": self.value.get("next_bundle_type"),
-            "citations": [row for row in cited if row in self.shown],
-            "wrong_citations": [row for row in cited if row not in self.shown],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Auditor:
-    """Checks every proposal in code; asks the model too if the reply is unsure or a new action is risky."""
-
-    settings: TraceSettings
-
-    async def audit(self, episode: Episode, proposal: Proposal) -> AuditRecord:
-        """Return the audit of a proposal, by code and, if its gate opens, by the model."""
-        record = self._checked(proposal)
-        if record.fired and self.settings.auditor == "model":
-            record = await self._by_model(episode, proposal, record)
-        return _corrected(record, proposal)
-
-    def audit_in_code(self, proposal: Proposal) -> AuditRecord:
-        """Return the audit by the checks in code alone."""
-        return _corrected(self._checked(proposal), proposal)
-
-    def _checked(self, proposal: Proposal) -> AuditRecord:
-        unavailable = proposal.by_model and proposal.uncertainty is None
-        settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
-        return AuditRecord(
-            fired=reasons_to_look(proposal.new, proposal.uncertainty, settings),
-            uncertainty=proposal.uncertainty,
-            unavailable=unavailable,
-            objections=find_objections(proposal.actions, proposal.facts, proposal.held, proposal.shown),
-            unchecked=find_unchecked(proposal.actions, proposal.facts),
-        )
-
-    async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
-        """Ask the model too: its objections follow those of the code, its correction replaces the actions.
-
-        A verdict that names no proposed action is against the new risky ones; if there are none, against nothing.
-        """
-        lines = [
-            "- " + " ".join(filter(None, (f"{action.kind}:", action.dose, action.name))) for action in proposal.actions
-        ]
-        thought = str(proposal.value.get("thought_process", ""))
-        cited = tuple(dict.fromkeys(row for action in proposal.actions for row in action.because))
-        answered = await ask_role(
-            episode,
-            AUDITOR,
-            self.settings.prompt_tokens,
-            actions="\n".join(lines_that_fit(lines, episode.counter, _ACTION_TOKENS)),
-            thought=cut_text(thought, episode.counter, _THOUGHT_TOKENS, notice=cut_notice),
-            citations=", ".join(lines_that_fit(cited, episode.counter, _THOUGHT_TOKENS)) or "none",
-            state=proposal.state or "nothing",
-            history=proposal.history or "nothing",
-            rules=proposal.rules or "none",
-        )
-        if answered.value.get("status") != "FAIL":
-            return record
-        failed = {normalise_label(name) for name in answered.value.get("failed_actions", ())}
-        critique = str(answered.value.get("critique", ""))
-        named = [action for action in proposal.actions if normalise_label(action.name) in failed]
-        against = named or [action for action in proposal.new if is_risky(action)]
-        objections = tuple(Objection(action=action, flaw="model", because=critique) for action in against)
-        safer = str(answered.value.get("corrected_action", "")).strip()
-        corrected = (_instead(safer, against),) if safer and against else ()
-        return replace(record, objections=(*record.objections, *objections), critique=critique, corrected=corrected)
-
-
-def _instead(name: str, failed: Sequence[PredictedAction]) -> PredictedAction:
-    """Return an action in the place of failed ones: a drug for a drug, else of the type of the first."""
-    drugs = [action for action in failed if action.kind == "MEDICATIONS"] if is_known_drug(name) else []
-    return replace((*drugs, *failed)[0], name=name, dose=None)
-
-
-def _corrected(record: AuditRecord, proposal: Proposal) -> AuditRecord:
-    """Record the proposal, and replace failed actions that the model did not correct."""
-    if not record.objections:
-        return record
-    record = replace(record, proposed=proposal.actions)
-    if record.corrected:
-        return record
-    facts, held = proposal.facts, proposal.held
-    spare = [due_action for due_action in due_actions(held, held, most=_SPARE) if due_action not in proposal.actions]
-    return replace(record, corrected=replacements(record.objections, spare, facts, held))
