@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from fake_chart import FakeChart, FakeTable, small_chart
 from sql_attacks import BOUNDED, REFUSED
@@ -233,6 +234,26 @@ def test_only_the_columns_that_statements_name_are_filled() -> None:
         rows = (("visits:1", 1, "a", 1.5), ("visits:2", 2, None, 2.0), ("visits:3", 1, "c", None))
         assert gate.query("SELECT * FROM visits").rows == rows
         assert gate._loader.built["visits"].unfilled == frozenset()
+
+
+def test_a_fill_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that SQLite cannot hold comes in the third row: two rows are undone, later statements are answered."""
+
+    def too_large(array: pa.Array, longest: int) -> list[object]:
+        return [1, 2, 1 << 64]
+
+    with closing(SqlGate(visits_and_wards())) as gate:  # type: ignore[arg-type]
+        gate.query("SELECT room FROM visits")
+        for statement in ("SELECT beds FROM visits", "SELECT head, beds FROM wards, visits"):
+            with monkeypatch.context() as patched:
+                patched.setattr("wardround.tools.sql_tables.python_values", too_large)
+                with pytest.raises(OverflowError):
+                    gate.query(statement)
+        assert gate.query("SELECT beds, head FROM visits v JOIN wards w ON w.ward = v.ward ORDER BY v.row_id").rows == (
+            (1.5, "Ann"),
+            (2.0, "Bo"),
+            (None, "Ann"),
+        )
 
 
 def test_the_engine_says_which_columns_are_read_where_the_words_do_not(monkeypatch: pytest.MonkeyPatch) -> None:

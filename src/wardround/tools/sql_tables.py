@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.core import format_time
+from wardround.core.sqlite import transaction
 from wardround.tools.table_view import column_kind, dense, texts, time_texts
 
 if TYPE_CHECKING:
@@ -282,19 +283,18 @@ class TableLoader:
         longest = list(map(_longest_text, columns))
         values = [python_values(columns[n], longest[n]) for n, now in enumerate(fills) if now]
         rows = range(1, len(columns[0]) + 1)
-        connection.execute("BEGIN")
-        if built is None:
-            pairs = zip(names, columns, strict=True)
-            header = (f'"{column}" {_AFFINITY[column_kind(array.type)]}' for column, array in pairs)
-            connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(header)})")
-            marks = ",".join("?" if now else "NULL" for now in fills)
-            cells = zip(*values, strict=True) if values else (() for _ in rows)
-            connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", cells)
-        elif values:
-            marks = ", ".join(f'"{column}" = ?' for column, now in zip(names, fills, strict=True) if now)
-            cells = zip(*values, rows, strict=True)
-            connection.executemany(f"UPDATE {quoted(name)} SET {marks} WHERE _rowid_ = ?", cells)
-        connection.execute("COMMIT")
+        with transaction(connection):
+            if built is None:
+                pairs = zip(names, columns, strict=True)
+                header = (f'"{column}" {_AFFINITY[column_kind(array.type)]}' for column, array in pairs)
+                connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(header)})")
+                marks = ",".join("?" if now else "NULL" for now in fills)
+                cells = zip(*values, strict=True) if values else (() for _ in rows)
+                connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", cells)
+            elif values:
+                marks = ", ".join(f'"{column}" = ?' for column, now in zip(names, fills, strict=True) if now)
+                cells = zip(*values, rows, strict=True)
+                connection.executemany(f"UPDATE {quoted(name)} SET {marks} WHERE _rowid_ = ?", cells)
         self.built[name.lower()] = BuiltTable(tuple(names), unfilled, max(longest, default=0))
 
 
