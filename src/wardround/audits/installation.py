@@ -21,7 +21,7 @@ _EXTRAS = {
     "predictors": ("count-based logistic regression and gradient boosting, vectors of foundation models", 159),
     "figures": ("figures for a paper (wardround report --figures)", 77),
     "knowledge": ("corpora of medical text and the browser (wardround corpus)", 83),
-    "imaging": ("chest films: image tools, DICOM files, wardround synth --films", 190),
+    "imaging": ("chest films: image tools, DICOM files, wardround synth --films", 157),
     "demo": ("the last step of make demo: a handbook and a chest film", 46),
     "local": ("a small language model served on this machine (wardround models serve)", 102),
     "encoders": ("sentence encoders for candidate search and retrieval", 1_245),
