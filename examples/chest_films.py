@@ -1,4 +1,4 @@
-"""Films of an invented hospital, looked at through the tools that a model has, with a network of random weights.
+"""Films of an invented hospital, looked at through the tools that a model has.
 
 Run: python examples/chest_films.py        (needs the extra [imaging]; half a minute)
 
