@@ -106,6 +106,32 @@ def test_slips_in_lists_of_objects_are_mended(arguments: dict[str, Any], shown: 
     assert environment.call("of_pairs", arguments).text == shown
 
 
+@tool("inner")
+def exact(*, count: int, share: Annotated[float, Range(0, 1)] = 0.5) -> str:
+    """Shows what it was handed."""
+    return f"{count} {share}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ('{"count": "9007199254740993"}', "9007199254740993 0.5"),  # 2^53 + 1, which no float holds
+        ('{"count": " -12 "}', "-12 0.5"),
+        ('{"count": "4.0", "share": "1e-1"}', "4 0.1"),
+    ],
+)
+def test_numbers_in_texts_are_the_numbers_that_they_name(arguments: str, shown: str) -> None:
+    environment = Environment(small_chart(), Toolset((exact,)))
+    assert environment.call("exact", arguments).text == shown
+
+
+@pytest.mark.parametrize("share", ["NaN", "Infinity", "-Infinity", '"nan"', '"inf"', "1e999"])
+def test_what_is_no_finite_number_is_left_out_with_a_note_although_it_breaks_no_bound(share: str) -> None:
+    """NaN is neither below the least nor above the greatest."""
+    result = Environment(small_chart(), Toolset((exact,))).call("exact", f'{{"count": 1, "share": {share}}}')
+    assert result.text.startswith("1 0.5\nNote: exact: 'share' must be number, got ")
+
+
 def test_an_optional_argument_that_cannot_be_read_costs_a_note() -> None:
     environment = Environment(small_chart(400), Toolset((body_mass_index,)))
     result = environment.call("body-mass-index", {"weight": 81, "height": "tall"})

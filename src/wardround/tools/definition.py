@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -200,6 +202,7 @@ MOST_CHARACTERS = 100_000
 """Of all that one call says: four times what a whole reply usually has. Likeness to a longer name takes seconds."""
 _BOUND_CATEGORIES = frozenset({"record", "table", "candidate"})
 _MISSING = object()
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 
 
 def read_arguments(
@@ -354,6 +357,8 @@ def _wanted(schema: Mapping[str, Any]) -> str:
 
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    if isinstance(value, float) and not math.isfinite(value):
+        return "no finite number"
     return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
@@ -400,6 +405,8 @@ def _as_it_is(value: Any, kind: str, schema: Mapping[str, Any]) -> Any:
     if isinstance(value, str) and kind in ("array", "object"):
         value = _json_or_none(value)
     same = isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
+    if isinstance(value, float) and not math.isfinite(value):  # Python's JSON reads NaN and Infinity
+        return _MISSING
     return value if same else _MISSING
 
 
@@ -438,9 +445,13 @@ def _mend(value: Any, kind: str, schema: Mapping[str, Any]) -> Any:
     if kind == "boolean" and str(value).strip().casefold() in ("true", "false"):
         return str(value).strip().casefold() == "true"
     if kind in ("integer", "number") and isinstance(value, str | float):
+        if kind == "integer" and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
+            return int(value)  # a float holds no more than 15 digits
         try:
             number = float(value)
         except ValueError:
+            return _MISSING
+        if not math.isfinite(number):
             return _MISSING
         if kind == "number":
             return number
