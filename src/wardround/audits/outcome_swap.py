@@ -23,7 +23,7 @@ from wardround.audits.leaks import ChartFindings, Sample, compare_charts, rounds
 from wardround.audits.own import answered_by, read_knowledge, write_plain
 from wardround.audits.swap import load_swap_table, swap_sources, write_swapped
 from wardround.audits.swap.change import Future
-from wardround.audits.swap.files import copy_on_clock, files_below, read_records, stem
+from wardround.audits.swap.files import copy_on_clock
 from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable
 from wardround.audits.swap.raw_records import RawRecord
 from wardround.audits.swap.write import NOWHERE, Placement, SwapSource
@@ -157,17 +157,10 @@ def _known(
 def _held(
     source: SwapSource, folders: Sequence[Path], moments: Mapping[int, datetime | None], *, waited_for: bool = False
 ) -> Iterator[tuple[int, str, RawRecord]]:
-    for folder in folders:
-        for path in files_below(folder):
-            name = path.relative_to(folder).with_name(stem(path)).as_posix()
-            if not path.name.endswith(source.endings()) or not source.covers(path, name):
-                continue
-            if waited_for and not source.is_waited_for(path, name):
-                continue
-            for record in read_records(path):
-                subject = source.subject(record)
-                if subject is not None and moments.get(subject) is not None:
-                    yield subject, source.kind(record, name, path), record
+    for kind, record in source.records(folders, waited_for=waited_for):
+        subject = source.subject(record)
+        if subject is not None and moments.get(subject) is not None:
+            yield subject, kind, record
 
 
 def known_part(future: Future, record: RawRecord, rule: KnowledgeRule) -> RawRecord:

@@ -111,7 +111,8 @@ def test_published_networks_are_converted(tmp_path: Path, monkeypatch: pytest.Mo
         network = library.baseline_models.chestx_det.ptsemseg.pspnet.pspnet(14).eval()
         torch.save({f"module.{key}": value for key, value in network.state_dict().items()}, file)
     else:
-        network = pytest.importorskip("torchvision").models.resnet50(num_classes=18, weights=None).eval()
+        layers = pytest.importorskip("torchvision", reason="has the layers of ResNet")
+        network = layers.models.resnet50(num_classes=18, weights=None).eval()
         network.conv1 = torch.nn.Conv2d(1, 64, 7, 2, 3, bias=False)
         torch.save(network.state_dict(), file)
     monkeypatch.syspath_prepend(str(EXAMPLES))

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -176,22 +176,6 @@ def linked_copy(folders: Sequence[Path], target: Path) -> list[Path]:
     return copies
 
 
-def raw_records(
-    table: SwapTable, folders: Sequence[Path], *, waited_for: bool = False
-) -> Iterator[tuple[str, RawRecord]]:
-    """Yield every row or resource that the table has a rule for, with its kind; only what clocks wait for, if so."""
-    source = SwapSource(table=table)
-    for folder in folders:
-        for path in files_below(folder):
-            name = path.relative_to(folder).with_name(stem(path)).as_posix()
-            if not path.name.endswith(source.endings()) or not source.covers(path, name):
-                continue
-            if waited_for and not source.is_waited_for(path, name):
-                continue
-            for record in read_records(path):
-                yield source.kind(record, name, path), record
-
-
 def unruled_files(table: SwapTable, folders: Sequence[Path]) -> list[str]:
     """Return the files that hold something of a person and have no rule: nobody can say what of them was known."""
     source, found = SwapSource(table=table), []
@@ -236,7 +220,7 @@ def rule_of(table: SwapTable, kind: str, record: RawRecord) -> KnowledgeRule | N
 def keys_in(table: SwapTable, folders: Sequence[Path]) -> set[str]:
     """Return the numbers of rows and of what rows name, in the files as they are."""
     found: set[str] = set()
-    for kind, record in raw_records(table, folders):
+    for kind, record in SwapSource(table=table).records(folders):
         rule = rule_of(table, kind, record)
         for path in (*rule.key, *rule.links) if rule is not None else ():
             found.update(text for text in record.texts(path) if len(text) > _SHORT)
@@ -247,7 +231,7 @@ def anchored(table: SwapTable, folders: Sequence[Path]) -> Clockwork:
     """Return what the clocks of a source need besides the row: the moments of other rows."""
     source = SwapSource(table=table, placement=placed(table, folders))
     held: dict[str, list[RawRecord]] = {}
-    for kind, record in raw_records(table, folders, waited_for=True):
+    for kind, record in SwapSource(table=table).records(folders, waited_for=True):
         for anchor in source.anchors(kind, record):
             held.setdefault(anchor.name, []).append(record)
     work = source.clockwork()

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
-from wardround.audits.pipeline.copies import anchored, placed, raw_records, rule_of
+from wardround.audits.pipeline.copies import anchored, placed, rule_of
 from wardround.audits.swap.knowledge import SwapTable, latest
 from wardround.audits.swap.write import Placement, SwapSource, bare_key
 from wardround.core import UserError, parse_time
@@ -163,7 +163,7 @@ def _of_stays(table: SwapTable, folders: Sequence[Path], how: str, dice: Random)
     if not spans:
         there = ", ".join(table.spans) or "none"
         raise UserError(f"--draw {how}: source {table.name} has no such stay (it has: {there}); give --samples FILE")
-    for kind, record in raw_records(table, folders):
+    for kind, record in SwapSource(table=table).records(folders):
         for span in spans.values():
             if kind.casefold() != span.file:
                 continue
@@ -203,7 +203,7 @@ def _hunted(table: SwapTable, folders: Sequence[Path], dice: Random) -> Iterator
     """Moments after the time that a row bears and before it could be known, as many of each file and kind of cell."""
     work = anchored(table, folders)
     found: dict[tuple[str, str], list[PipelineSample]] = {}
-    for kind, record in raw_records(table, folders):
+    for kind, record in SwapSource(table=table).records(folders):
         texts = record.texts(table.subject)
         rule = rule_of(table, kind, record)
         if not texts or rule is None:

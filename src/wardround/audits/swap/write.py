@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from wardround.audits.swap.change import Future, NewKeys, RepeatedRows, SeenValues
-from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_lines, stem, write_records
+from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_lines, read_records, stem, write_records
 from wardround.audits.swap.knowledge import Anchor, Clock, Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
 from wardround.audits.swap.raw_records import RawRecord, Resource, put
 from wardround.core import UserError
@@ -182,6 +182,18 @@ class SwapSource:
         if isinstance(record, Resource):
             return str(record.body["resourceType"])
         return name if self.table.of(name) else stem(path)
+
+    def records(self, folders: Iterable[Path], *, waited_for: bool = False) -> Iterator[tuple[str, RawRecord]]:
+        """Yield every record that the table has a rule for, with its kind; only what clocks wait for, if so."""
+        for folder in folders:
+            for path in files_below(folder):
+                name = path.relative_to(folder).with_name(stem(path)).as_posix()
+                if not path.name.endswith(self.endings()) or not self.covers(path, name):
+                    continue
+                if waited_for and not self.is_waited_for(path, name):
+                    continue
+                for record in read_records(path):
+                    yield self.kind(record, name, path), record
 
     def subject(self, record: RawRecord) -> int | None:
         """Return whose a record is."""
